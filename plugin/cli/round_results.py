@@ -27,7 +27,7 @@ CLOSED_ROUND = round_option("the newest closed round")
 NOT_VALID = 1
 PLAIN_COUNTS = ("collected", "fooled", "verified_fooling", "disputed_fooling", "undecided_fooling", "withdrawn",
                 "tries", "tries_per_fool", "seconds_per_verified", "cents_per_verified")  # fmt: skip
-COLUMNS = ("collected", "fooled", "verified", "MER", "vMER", "tries/fool", "s/verified", "$/verified")
+COLUMNS = ("collected", "fooled", "verified", "MER", "vMER", "attempts/fool", "s/verified", "$/verified")
 
 
 @click.command()

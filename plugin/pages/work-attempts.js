@@ -113,21 +113,21 @@ export class VerdictPanel {
 export const drawAttempts = (item, {tries: most, tries_before_skip: least}, verdict) => {
   const left = Math.max(0, most - item.tries_used);
   const more = Math.max(0, least - item.tries_used);
-  setText(at("tries"), `${left} of ${counted(most, "try", "tries")} left`);
+  setText(at("tries"), `${left} of ${counted(most, "attempt")} left`);
   at("tries-bar").max = most;
   at("tries-bar").value = left;
   at("ask").disabled = item.done || left === 0;
   at("skip").disabled = !item.may_skip && more > 0 || item.done;
-  setText(at("skip-note"), item.done || !more ? "" : `after ${counted(more, "more try", "more tries")}`);
-  if (item.done) return "This example is handed in.";
+  setText(at("skip-note"), item.done || !more ? "" : `after ${counted(more, "more attempt")}`);
+  if (item.done) return "This example is submitted.";
   if (!verdict) {
     if (isBusy()) return "";
-    return left ? "Ask the model before you hand in." : "Hand in a text that you asked about, or skip.";
+    return left ? "Ask the model before you submit." : "Submit a text that you asked about, or skip.";
   }
   if (verdict.fooled) return "";
-  if (!more) return "You may hand this in as it is, or go on trying.";
-  const tries = counted(more, "more try", "more tries");
-  return `The model was right. Make ${tries} before you hand in a text that does not fool it.`;
+  if (!more) return "You may submit this as it is, or go on trying.";
+  const attempts = counted(more, "more attempt");
+  return `The model was right. Make ${attempts} before you submit a text that does not fool it.`;
 };
 
 const OUTCOMES = {true: "Fooled", false: "Not fooled"};
@@ -145,7 +145,7 @@ export class EarlierAttempts {
 
   draw({verdicts, task, done}) {
     at("earlier").hidden = verdicts.length === 0;
-    setText(at("earlier-count"), `Your ${counted(verdicts.length, "try", "tries")}`);
+    setText(at("earlier-count"), `Your ${counted(verdicts.length, "attempt")}`);
     const drawn = JSON.stringify([verdicts.map(({number}) => number), task, done]);
     if (drawn === this.drawn) return;
     this.drawn = drawn;
@@ -156,7 +156,7 @@ export class EarlierAttempts {
     const outcome = OUTCOMES[verdict.fooled] ?? "Answered";
     const texts = Object.values(verdict.on);
     const button = element("button", {type: "button", className: "plain", textContent: "Use again", disabled: done});
-    button.ariaLabel = `Use again: try ${verdict.number}`;
+    button.ariaLabel = `Use again: attempt ${verdict.number}`;
     button.onclick = () => { this.put(this.result(verdict, task)); this.editor.focus(); };
     return element("li", {},
       element("span", {className: "work-soft", textContent: `${outcome}: ${verdict.said[0]?.title ?? ""}`, dir: "auto"}),

@@ -100,7 +100,7 @@ export class Items {
 
   wayOn() {
     if (!this.writes) return "Save and go on";
-    return this.item.done ? "Go on" : "Hand in and go on";
+    return this.item.done ? "Go on" : "Submit and go on";
   }
 
   drawWriting(missing) {
@@ -182,7 +182,7 @@ export class Items {
       ({again}) => {
         this.item.may_skip = this.item.tries_used >= this.page.state.tries_before_skip;
         this.stored("Draft saved");
-        if (again) announce("You asked that before: no try was used.");
+        if (again) announce("You asked that before: no attempt was used.");
         this.draw();
       },
       (error) => { this.page.failed(error, () => this.ask()); },

@@ -186,7 +186,7 @@ class Page {
     setText(at("pay-reward"), dollars(reward));
     if (at("pay-bonus")) {
       const each = `+ ${dollars(setup.pay.bonus_cents)} for each example that fools the model, once others agree with it`;
-      setText(at("pay-bonus"), bonus ? `+ ${dollars(bonus)} once others agree with what you handed in` : each);
+      setText(at("pay-bonus"), bonus ? `+ ${dollars(bonus)} once others agree with what you submitted` : each);
     }
   }
 

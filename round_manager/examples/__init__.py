@@ -1,1 +1,1 @@
-"""What people handed in: attempts, examples and votes, each checked and kept once."""
+"""What people submitted: attempts, examples and votes, each checked and kept once."""

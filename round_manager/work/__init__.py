@@ -1,1 +1,1 @@
-"""Workers' pages: who gets what to do, what they try and hand in, and whether all of it is done."""
+"""Workers' pages: who gets what to do, what they ask the model and submit, and whether all of it is done."""

@@ -129,12 +129,12 @@ class CreationItem:
     def require_unwritten(self) -> None:
         """Raise AlreadySubmitted if an example was submitted for the item."""
         if self.example is not None:
-            raise AlreadySubmitted("this example is handed in already; go on with the next one")
+            raise AlreadySubmitted("this example is already submitted; go on with the next one")
 
     def require_not_written_elsewhere(self) -> None:
         """Raise WrittenElsewhere if the worker has an example on this context by another page."""
         if self.is_written_elsewhere:
-            text = "on another page of yours an example on this text is handed in already"
+            text = "you already submitted an example on this text on another page"
             raise WrittenElsewhere(f"{text}; skip it here, or return the HIT", hint=SKIP_ITEM)
 
     def input_of(self, page: PageInput) -> AttemptInput:
@@ -211,8 +211,12 @@ def check_attempt(
         raise input_error(context.spec, problem)
     if not item.attempts_left:
         most = context.spec.work.tries
-        used = "the only try for this example is used" if most == 1 else f"all {most} tries for this example are used"
-        raise NoAttemptsLeft(f"{used}; hand in one of your texts, or skip this one", hint=SKIP_ITEM)
+        used = (
+            "the only attempt for this example is used"
+            if most == 1
+            else f"all {most} attempts for this example are used"
+        )
+        raise NoAttemptsLeft(f"{used}; submit one of your texts, or skip this one", hint=SKIP_ITEM)
     round = context.open_round
     versions, holder = pinned_versions(session, round), str(context.work.public_id)
     return JudgeRequest(context.spec, round.number, versions, asked.fields, asked.target, holder)

@@ -72,7 +72,7 @@ def skip(
     shown.require_unwritten()
     if not shown.can_skip:
         often, missing = count(context.spec.work.tries_before_skip, "time"), shown.attempts_missing
-        raise MoreAttemptsNeeded(f"try at least {often} before you skip this one; that is {missing} more")
+        raise MoreAttemptsNeeded(f"ask the model at least {often} before you skip this one; that is {missing} more")
     row, given_up = shown.row, shown.row.context_id
     found = _lease(session, context, 1, now)
     if not found:
@@ -108,7 +108,7 @@ def submit_item(
         same = (known.fields, known.label, known.answer) == (fields, asked.label, asked.answer)
         if same and (known.explanation or {}) == reasons:
             return known
-        raise AlreadySubmitted("something else was handed in for this example already; go on with the next one")
+        raise AlreadySubmitted("something else was already submitted for this example; go on with the next one")
     context.require_open(now)
     _check_names(spec, page)
     submission = Submission(
@@ -134,13 +134,13 @@ def _checked(
         raise input_error(spec, problem)
     attempt = item.attempt_on(asked)
     if attempt is None:
-        raise NotAskedYet("the model has not been asked about exactly this text; ask it, then hand it in")
+        raise NotAskedYet("the model has not been asked about exactly this text; ask it, then submit")
     if not attempt.fooled and item.attempts_missing:
         often = count(spec.work.tries_before_skip, "time")
-        text = f"the model was right; try at least {often} before you hand in a text that does not fool it"
+        text = f"the model was right; ask it at least {often} before you submit a text that does not fool it"
         raise MoreAttemptsNeeded(f"{text}; that is {item.attempts_missing} more")
     if is_duplicate(session, context.open_round, submission):
-        raise DuplicateText("you have handed in the same text already; write another one")
+        raise DuplicateText("you already submitted the same text; write another one")
     # Read again: another page of this worker may have submitted while this one waited for the author's lock.
     elsewhere = is_written_elsewhere(session, spec, item.row)
     replace(item, is_written_elsewhere=elsewhere).require_not_written_elsewhere()

@@ -89,7 +89,7 @@ def _make(session: Session, hit: Hit, assignment: str, worker: str, now: datetim
         Assignment.marketplace == hit.marketplace, Assignment.external_id == assignment
     )
     if session.scalar(submitted) is not None:
-        raise AlreadySubmitted("this HIT is handed in already; take another one")
+        raise AlreadySubmitted("this HIT is already submitted; take another one")
     work = WorkSession(
         public_id=public_id(now),
         hit_id=hit.id,

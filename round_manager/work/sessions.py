@@ -78,7 +78,7 @@ class SessionContext:
         """Raise a WorkRefused unless the session is open and its time is not over."""
         status = self.work.status
         if status in (SessionStatus.SUBMITTED, SessionStatus.CONFIRMED):
-            raise AlreadySubmitted("this HIT is handed in already; nothing can be changed any more")
+            raise AlreadySubmitted("this HIT is already submitted; nothing can be changed any more")
         if status is SessionStatus.UNCONFIRMED:
             raise HitReassigned
         if status is SessionStatus.EXPIRED or now >= self.work.expires_at:
@@ -88,7 +88,7 @@ class SessionContext:
         """Raise a WorkRefused unless the session has time left and the round takes work."""
         self.require_time_left(now)
         if not self.takes_work:
-            text = "this round was closed and takes no more work; hand in the HIT as it is"
+            text = "this round was closed and takes no more work; submit the HIT as it is"
             raise RoundTakesNoWork(text, hint=SUBMIT_HIT)
 
 
@@ -230,7 +230,7 @@ def finish(session: Session, work: WorkSession, *, now: datetime) -> WorkSession
         # Workers count from one.
         numbers = ", ".join(str(item + 1) for item in left)
         done = "the quiz is not answered" if context.hit.kind is HitKind.QUIZ else f"not done yet: {numbers}"
-        raise HitIncomplete(f"{done}; nothing is handed in before all is done")
+        raise HitIncomplete(f"{done}; nothing is submitted before all is done")
     held.status, held.submitted_at = SessionStatus.SUBMITTED, now
     mine = (Lease.session_id == held.id) & Lease.session_id.is_not(None) & is_live(now)
     session.execute(update(Lease).where(mine).values(expires_at=now + KEPT_FOR))

@@ -19,7 +19,9 @@ from round_manager.work.errors import RETURN_HIT, PageInputUnreadable, TextTooLo
 
 UNFORESEEN = 500
 AWAY = "we cannot store anything at the moment; what you wrote stays on the page, and we try again"
-MODEL_AWAY = "the model does not answer at the moment; no try was used, your text is kept, and we ask again ourselves"
+MODEL_AWAY = (
+    "the model does not answer at the moment; no attempt was used, your text is kept, and we ask again ourselves"
+)
 FAILED = "something failed on our side; what was stored before is safe, and you can try again"
 TOO_LONG = "this is too long to be sent; shorten your text"
 RETURN_TITLE = "Return this HIT, please"

@@ -30,7 +30,7 @@ def port() -> int:
 @pytest.fixture(scope="session")
 def counter() -> Iterator[Served]:
     """A marketplace address that accepts every submission."""
-    served = Served(Response("Handed in", content_type="text/plain"))
+    served = Served(Response("Submitted", content_type="text/plain"))
     yield served
     served.stop()
 

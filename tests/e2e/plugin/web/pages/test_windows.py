@@ -53,7 +53,7 @@ def test_a_window_with_a_text_that_was_skipped_elsewhere_shows_the_new_one(
     assert office.floor.rows(Attempt) == []
 
     other.ask("text", "It is neutral.")
-    expect(other.there("tries")).to_have_text("3 of 4 tries left")
+    expect(other.there("tries")).to_have_text("3 of 4 attempts left")
     expect(other.there("trouble")).to_be_hidden()
 
 

@@ -25,11 +25,11 @@ def test_examples_are_tried_changed_and_submitted_one_after_the_other(open_offic
     tab.open(office, office.floor.hit()).ready()
     office.floor.clock.advance(5 * MINUTE)
     expect(tab.there("place")).to_have_text("Example 1 of 2")
-    expect(tab.there("tries")).to_have_text("4 of 4 tries left")
+    expect(tab.there("tries")).to_have_text("4 of 4 attempts left")
     expect(tab.there("submit")).to_be_disabled()
     tab.ask("text", "All was well.")
     tab.sees("not-fooled", "the model says Positive (75%)")
-    expect(tab.there("tries")).to_have_text("3 of 4 tries left")
+    expect(tab.there("tries")).to_have_text("3 of 4 attempts left")
     expect(tab.there("submit")).to_be_disabled()
     tab.box("text").fill("All was neutral, not well.")
     tab.sees("stale")
@@ -75,7 +75,7 @@ def test_a_reload_restores_unsent_text_and_the_last_verdict(office: Office, tab:
     expect(tab.box("text")).to_have_value("All was so so.")
     expect(tab.box("why_wrong")).to_have_value("It cannot count.")
     tab.sees("stale", "the model says Positive (75%)")
-    expect(tab.there("tries")).to_have_text("3 of 4 tries left")
+    expect(tab.there("tries")).to_have_text("3 of 4 attempts left")
     tab.box("text").fill("All was well.")
     tab.sees("not-fooled")
     assert len(office.floor.rows(Attempt)) == 1
@@ -108,7 +108,7 @@ def test_an_earlier_text_can_be_submitted_when_all_attempts_are_used(open_office
     tab.page.reload()
     tab.ready()
     tab.there("earlier").locator("summary").click()
-    tab.page.get_by_role("button", name="Use again: try 1").click()
+    tab.page.get_by_role("button", name="Use again: attempt 1").click()
     tab.sees("fooled")
     expect(tab.box("question")).to_have_value("What comes last?")
     tab.there("submit").click()
@@ -127,7 +127,7 @@ def test_leaving_a_field_uses_no_attempt_and_the_same_text_is_sent_once(office: 
     tab.sees("stale")
     tab.has_saved()
     tab.ask("text", "All was well.")
-    expect(tab.there("told")).to_contain_text("no try was used")
+    expect(tab.there("told")).to_contain_text("no attempt was used")
     assert [one.fields["text"] for one in office.floor.rows(Attempt)] == ["All was well."]
 
 
@@ -135,12 +135,12 @@ def test_the_page_reports_a_model_outage_and_retries_automatically(office: Offic
     tab.open(office, office.floor.hit()).ready()
     office.backend.stop()
     tab.ask("text", "It is neutral.")
-    tab.sees("away", "no try was used, your text is kept, and we ask again ourselves")
+    tab.sees("away", "no attempt was used, your text is kept, and we ask again ourselves")
     tab.keep("model-away")
     office.backend.start()
     tab.sees("fooled")
     expect(tab.box("text")).to_have_value("It is neutral.")
-    expect(tab.there("tries")).to_have_text("3 of 4 tries left")
+    expect(tab.there("tries")).to_have_text("3 of 4 attempts left")
 
 
 def test_text_changed_during_a_model_outage_is_not_sent_automatically(office: Office, tab: BarePage) -> None:
@@ -199,7 +199,7 @@ def test_a_second_tab_shows_what_the_first_one_did(office: Office, tab: BarePage
     tab.ask("text", "It is neutral.")
     tab.sees("fooled")
     other.page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    expect(other.there("tries")).to_have_text("3 of 4 tries left")
+    expect(other.there("tries")).to_have_text("3 of 4 attempts left")
     tab.there("submit").click()
     tab.is_handed_in()
     other.ask("text", "It is negative.")
@@ -210,16 +210,16 @@ def test_a_second_tab_shows_what_the_first_one_did(office: Office, tab: BarePage
 def test_a_text_can_be_skipped_after_enough_attempts(office: Office, tab: BarePage) -> None:
     tab.open(office, office.floor.hit()).ready()
     expect(tab.there("skip")).to_be_disabled()
-    expect(tab.there("skip-note")).to_have_text("after 2 more tries")
+    expect(tab.there("skip-note")).to_have_text("after 2 more attempts")
     for number in range(2):
         tab.ask("text", f"Attempt {number}.")
-        expect(tab.there("tries")).to_have_text(f"{3 - number} of 4 tries left")
+        expect(tab.there("tries")).to_have_text(f"{3 - number} of 4 attempts left")
     (before,) = office.floor.rows(WorkItem)
     tab.there("skip").click()
     tab.there("skip-reason").fill("Too dull.")
     tab.there("skip-yes").click()
     expect(tab.there("told")).to_have_text("Here is another text.")
-    expect(tab.there("tries")).to_have_text("4 of 4 tries left")
+    expect(tab.there("tries")).to_have_text("4 of 4 attempts left")
     expect(tab.box("text")).to_have_value("")
     expect(tab.box("text")).to_be_focused()
     tab.sees("none")
@@ -289,7 +289,7 @@ def test_when_the_round_closes_workers_can_still_submit_their_work(office: Offic
     tab.open(office, office.floor.hit()).ready()
     office.floor.close_round()
     tab.ask("text", "It is neutral.")
-    expect(tab.there("trouble")).to_contain_text("hand in the HIT as it is")
+    expect(tab.there("trouble")).to_contain_text("submit the HIT as it is")
     tab.there("submit").click()
     tab.is_handed_in()
     assert len(tab.forms) == 1
@@ -301,7 +301,7 @@ def test_a_refusal_is_explained_on_the_page(office: Office, tab: BarePage) -> No
     expect(tab.there("trouble")).to_contain_text("“Your sentence” is empty")
     tab.ask("text", "x" * 500)
     expect(tab.there("trouble")).to_contain_text("400")
-    expect(tab.there("tries")).to_have_text("4 of 4 tries left")
+    expect(tab.there("tries")).to_have_text("4 of 4 attempts left")
     tab.box("text").fill("Shorter.")
     expect(tab.there("trouble")).to_be_hidden()
 

@@ -116,13 +116,13 @@ def _write(stage: WorkStage, hands: Hands, author: Worker, reader: Reader) -> tu
         expect(hit.editor).to_contain_text(text)
     if given.target:
         expect(hit.editor).to_contain_text(reader.spec.label_title(given.target))
-    expect(hit.there("tries")).to_contain_text("10 of 10 tries left")
+    expect(hit.there("tries")).to_contain_text("10 of 10 attempts left")
 
     if given.target is None:
         hit.mark(texts.target)
     hit.ask(reader.input, texts.failing)
     hit.see("not-fooled", reader.sentence(given, texts.failing, texts.target))
-    expect(hit.there("tries")).to_contain_text("9 of 10 tries left")
+    expect(hit.there("tries")).to_contain_text("9 of 10 attempts left")
     hit.keep(f"{reader.spec.name}-not-fooled")
     hit.ask(reader.input, texts.fooling)
     hit.see("fooled", reader.sentence(given, texts.fooling, texts.target))
