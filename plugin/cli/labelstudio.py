@@ -15,7 +15,6 @@ from plugin.cli.parameters import REGISTRY, WHOLE_NUMBER, backend_auth
 from plugin.cli.progress import ProgressBar
 from plugin.hints import command_for
 from plugin.wiring import Application
-from round_manager.errors import NoModelVersion
 
 if TYPE_CHECKING:
     from round_manager.labelstudio.status import LabelStudioStatus, ProjectStatus
@@ -146,6 +145,7 @@ def status(app: Application, task: str | None) -> None:
 def predictions(app: Application, task: str, version: str | None, project: int | None, where: str | None) -> None:
     """Send a model version's answers as predictions with scores; safe to repeat, one for each task."""
     from ml_backend.targets.loading import load_target
+    from round_manager.errors import NoModelVersion
     from round_manager.services.label_studio import send_predictions
 
     registry = app.registry(where)
