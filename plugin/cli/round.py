@@ -191,7 +191,7 @@ def show_one(app: Application, task: str, number: int | None) -> None:
 
 def _follow(app: Application, services: "ServiceContext", task: str) -> str:
     """Point the task's connection in Label Studio at the round; a failure is reported, and the round stays open."""
-    from round_manager.labelstudio.errors import LabelStudioError
+    from round_manager.labelstudio.port import LabelStudioError
 
     connected = app.connected_label_studio(lambda: services)
     try:

@@ -165,7 +165,7 @@ def serve(app: Application, host: str, port: int, workers: int, sync_every: floa
     from ml_backend.serving.processes import Address, Workers, serve_processes
     from ml_backend.verdict import VerdictSigner
     from plugin.crowd import frame_problem
-    from plugin.web.process import ServeProcess, work_pages
+    from plugin.web.app import ServeProcess, work_pages
 
     # Report a missing or outdated database, a weak secret or an invalid setting here, not in every response.
     with app.open_store():

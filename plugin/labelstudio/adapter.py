@@ -13,23 +13,21 @@ from typing import Any
 
 from common.errors import Hint
 from plugin.errors import LabelStudioNotInstalled
-from round_manager.labelstudio.errors import (
-    LabelStudioError,
-    LabelStudioRefused,
-    LabelStudioUnavailable,
-    ProjectNotFound,
-    TokenRejected,
-)
 from round_manager.labelstudio.port import (
     TASK_KEY,
     WORKER_FIELD,
     BackendAuth,
     BackendConnection,
     Json,
+    LabelStudioError,
+    LabelStudioRefused,
+    LabelStudioUnavailable,
     Project,
+    ProjectNotFound,
     ProjectTask,
     ProjectWebhook,
     TaskPage,
+    TokenRejected,
     Webhook,
 )
 

@@ -1,8 +1,9 @@
-"""The web app over HTTP: health, metrics, the front page, the intake of attempts, webhooks, and the other pages."""
+"""The web app: health, metrics, the front page, the intake of attempts, webhooks, and the process that serves it."""
 
 import json
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from flask import Blueprint, Flask, Response, jsonify, render_template, request
@@ -12,6 +13,7 @@ from common.errors import Hint
 from ml_backend.errors import BackendError, RegistryError, VerdictError
 from ml_backend.registry.pins import check_task
 from ml_backend.serving.attempt_record import AttemptRecord
+from ml_backend.serving.metrics import CONTENT_TYPE
 from ml_backend.serving.replies import failure
 from plugin.attempt_delivery import (
     MAX_BYTES,
@@ -22,13 +24,21 @@ from plugin.attempt_delivery import (
     InvalidSignature,
     check_signature,
 )
+from plugin.backend_client import BackendJudge
+from plugin.crowd import HitLinks
 from plugin.errors import PluginError
 from plugin.labelstudio.editor import PAGES, own_address
-from plugin.web.error_responses import INTERNAL_ERROR, ApiError, error_response, wants_html
-from plugin.web.middleware import CONTENT_TYPE, REQUEST_ID, WebMetrics, add_request_logging, discard_body, read_body
+from plugin.web import middleware
+from plugin.web.background import Housekeeping, ReadingLoop
+from plugin.web.data_routes import data_pages
+from plugin.web.work.access import MarketSite, PageLimits, PageTokens
+from plugin.web.work.page import HitPages, PackCache
+from plugin.web.work.routes import PageCalls, work_blueprint
+from plugin.wiring import Application
 from round_manager.database.store import LazyStore
 from round_manager.errors import RoundManagerError
 from round_manager.labelstudio.projects import WEBHOOK_HEADER, is_webhook_secret
+from round_manager.services.context import ServiceContext
 
 MOST_ATTEMPTS = 1_000
 NOT_A_BATCH = "the body is not a batch of attempts; send what `AttemptSender` sends"
@@ -51,7 +61,7 @@ def web_app(
     intake: AttemptIntake,
     secrets: Sequence[str],
     *,
-    metrics: WebMetrics | None = None,
+    metrics: middleware.WebMetrics | None = None,
     hint: Callable[[str], None] = ignore_hint,
     pages: Sequence[Blueprint] = (),
     most_bytes: int = MAX_BYTES,
@@ -59,8 +69,8 @@ def web_app(
     """Return the web app; `hint` is called with the task for which Label Studio sent a webhook."""
     app = Flask("outfox", static_folder=None, template_folder=str(PAGES))
     app.config["MAX_CONTENT_LENGTH"] = most_bytes
-    figures = metrics or WebMetrics()
-    add_request_logging(app, figures)
+    figures = metrics or middleware.WebMetrics()
+    middleware.add_request_logging(app, figures)
     _operators_routes(app, store, figures)
     app.add_url_rule(PATH, "attempts", _attempts_view(intake, secrets, figures), methods=["POST"])
     _label_studio_route(app, secrets, hint)
@@ -70,7 +80,7 @@ def web_app(
     return app
 
 
-def _operators_routes(app: Flask, store: LazyStore, metrics: WebMetrics) -> None:
+def _operators_routes(app: Flask, store: LazyStore, metrics: middleware.WebMetrics) -> None:
     def health() -> Any:
         try:
             schema = store.open().check()
@@ -79,18 +89,15 @@ def _operators_routes(app: Flask, store: LazyStore, metrics: WebMetrics) -> None
             return {"status": "DOWN", "error": str(error), **error.as_data()}, 503
         return {"status": "UP", "revision": schema.found}
 
-    def page() -> Any:
-        return Response(metrics.page(), content_type=CONTENT_TYPE)
-
     app.add_url_rule("/health", "health", health)
-    app.add_url_rule("/metrics", "metrics", page)
+    app.add_url_rule("/metrics", "metrics", lambda: Response(metrics.page(), content_type=CONTENT_TYPE))
 
 
-def _attempts_view(intake: AttemptIntake, secrets: Sequence[str], metrics: WebMetrics) -> Callable[[], Any]:
+def _attempts_view(intake: AttemptIntake, secrets: Sequence[str], metrics: middleware.WebMetrics) -> Callable[[], Any]:
     """Return the view of POST /api/attempts: signed batches of attempts from backends on other machines."""
 
     def attempts() -> Any:
-        body = read_body()
+        body = middleware.read_body()
         headers = {name: request.headers.get(name, "") for name in (TIME, SIGNATURE)}
         check_signature(secrets, headers, body, time.time())
         found, refused = _read_batch(body)
@@ -126,7 +133,7 @@ def _read_batch(body: bytes) -> tuple[list[AttemptRecord], list[dict[str, str]]]
 def _label_studio_route(app: Flask, secrets: Sequence[str], hint: Callable[[str], None]) -> None:
     def webhook(task: str) -> Any:
         # The body may hold the project's invitation token and what people typed. Nothing in it is needed.
-        discard_body()
+        middleware.discard_body()
         if not is_webhook_secret(secrets, task, request.headers.get(WEBHOOK_HEADER, "")):
             text = "the webhook's secret is missing or wrong; connect Label Studio again"
             raise InvalidSignature(text, hint=Hint("connect_label_studio", task=task))
@@ -142,23 +149,25 @@ def _label_studio_route(app: Flask, secrets: Sequence[str], hint: Callable[[str]
 def _errors(app: Flask) -> None:
     @app.errorhandler(PluginError)
     def refused(error: PluginError) -> Response:
-        return error_response(ApiError.of(401 if isinstance(error, InvalidSignature) else 400, error))
+        return middleware.error_response(
+            middleware.ApiError.of(401 if isinstance(error, InvalidSignature) else 400, error)
+        )
 
     @app.errorhandler(RoundManagerError)
     @app.errorhandler(BackendError)
     def later(error: RoundManagerError | BackendError) -> Response:
         # The server is at fault, not the request: the client keeps it and sends it again.
-        return error_response(ApiError.of(503, error, retry=True))
+        return middleware.error_response(middleware.ApiError.of(503, error, retry=True))
 
     @app.errorhandler(HTTPException)
     def unknown(error: HTTPException) -> Response:
-        return error_response(ApiError.of_http(error))
+        return middleware.error_response(middleware.ApiError.of_http(error))
 
     @app.errorhandler(Exception)
     def failed(error: Exception) -> Response:
-        reply = failure(error, request.environ[REQUEST_ID])
+        reply = failure(error, request.environ[middleware.REQUEST_ID])
         text = "the web app failed; its log says where"
-        return error_response(ApiError(reply.status, text, INTERNAL_ERROR, retry=True))
+        return middleware.error_response(middleware.ApiError(reply.status, text, middleware.INTERNAL_ERROR, retry=True))
 
 
 WHAT = "the web app of Outfox: workers' pages, Label Studio's hints, and the data of closed rounds"
@@ -174,7 +183,7 @@ def front_page(lazy_store: LazyStore) -> Blueprint:
     blueprint = Blueprint("front", __name__, template_folder=str(PAGES))
 
     def front() -> Any:
-        if not wants_html():
+        if not middleware.wants_html():
             return jsonify({"what": WHAT, **PLACES})
         return render_template("front.html", file=own_address, is_up=_is_up(lazy_store))
 
@@ -182,11 +191,7 @@ def front_page(lazy_store: LazyStore) -> Blueprint:
 
     @blueprint.after_request
     def guarded(response: Response) -> Response:
-        response.headers["Content-Security-Policy"] = POLICY
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
-        response.headers["Cache-Control"] = "no-store"
-        response.headers["Vary"] = "Accept"
+        response.headers.update({**middleware.GUARDED, "Content-Security-Policy": POLICY, "Vary": "Accept"})
         return response
 
     return blueprint
@@ -198,3 +203,53 @@ def _is_up(lazy_store: LazyStore) -> bool:
     except RoundManagerError:
         return False
     return True
+
+
+class ServeProcess:
+    """A running process of the web app; it reads Label Studio if the settings have a token for it."""
+
+    def __init__(self, application: Application, shared: Path, *, sync_every: float) -> None:
+        settings, store, clock = application.settings, application.lazy_store, application.clock
+        self._application = application
+        metrics = middleware.WebMetrics()
+        self._loop = self._reading(shared, sync_every, metrics)
+        self.app = web_app(
+            store,
+            application.attempt_intake(store),
+            settings.signing_secrets(),
+            metrics=metrics,
+            hint=self._loop.hint if self._loop else ignore_hint,
+            pages=(front_page(store), work_pages(application), data_pages(settings, store, clock)),
+        )
+        access = application.worker_access if settings.has_crowd_keys else None
+        self._housekeeping = Housekeeping(self._context, settings.crowd_name, access, shared)
+        self._housekeeping.start()
+        if self._loop:
+            self._loop.start()
+
+    def close(self, timeout: float) -> None:
+        """Stop the threads, and close the database."""
+        if self._loop:
+            self._loop.stop(timeout)
+        self._housekeeping.stop(timeout)
+        self._application.lazy_store.close()
+
+    def _reading(self, shared: Path, every: float, metrics: middleware.WebMetrics) -> ReadingLoop | None:
+        connected = self._application.connected_label_studio(self._context)
+        return ReadingLoop(connected, shared, every=every, count=metrics.read) if connected else None
+
+    def _context(self) -> ServiceContext:
+        return ServiceContext(self._application.lazy_store.open(), self._application.clock)
+
+
+def work_pages(application: Application, limits: PageLimits | None = None) -> Blueprint:
+    """Return the pages of the HITs that link to this web app; nothing is read or asked yet."""
+    settings, store, clock = application.settings, application.lazy_store, application.clock
+    secrets, rates = settings.signing_secrets(), limits or PageLimits()
+    tokens, site = PageTokens(secrets), MarketSite(settings.crowd_sites)
+    judge = BackendJudge(settings.ml_backend_url, secrets, auth=settings.backend_auth, now=clock.now)
+    links, packs = HitLinks(settings.hit_pages, secrets), PackCache(settings.templates_path)
+    profile = application.crowd_profile
+    pages = HitPages(store, links, tokens, site, profile.page, packs, clock, rates)
+    calls = PageCalls(store, judge, clock, rates, profile.worker_return)
+    return work_blueprint(pages, calls, tokens, site, rates)

@@ -17,8 +17,7 @@ from werkzeug.http import parse_range_header
 from common.clock import Clock
 from plugin.settings import Settings
 from plugin.web.data_files import DataBusy, DataFile, DataFileNotFound, DataFiles
-from plugin.web.error_responses import ApiError, error_response
-from plugin.web.middleware import REQUEST_ID, bearer_token
+from plugin.web.middleware import REQUEST_ID, ApiError, bearer_token, error_response
 from round_manager.archive.csv_cache import CsvCache
 from round_manager.database.store import LazyStore
 from round_manager.errors import ArchiveError, ArchiveFileChanged, DataRefused

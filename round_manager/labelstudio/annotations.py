@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from round_manager.labelstudio.errors import UnreadableAnnotation
+from round_manager.labelstudio.port import UnreadableAnnotation
+from round_manager.work.validation_work import Judgement
 from templates.spec import TaskField, TaskSpec
 
 # The control that shows the verdict. It can be stale or forged, so it is never read.
@@ -34,16 +35,6 @@ class SubmittedText:
     label: str | None
     answer: Mapping[str, Any] | None
     explanation: Mapping[str, str]
-
-
-@dataclass(frozen=True)
-class SubmittedJudgement:
-    """A validator's judgement: a label, an answer or a flag."""
-
-    label: str | None
-    answer: Mapping[str, Any] | None
-    flag: str | None
-    comment: str | None
 
 
 def is_submitted(annotation: Json) -> bool:
@@ -109,22 +100,22 @@ def read_submission(spec: TaskSpec, context: Mapping[str, str], label: str | Non
     return SubmittedText(fields, target, None, explanation)
 
 
-def read_judgement(spec: TaskSpec, fields: Mapping[str, str], annotation: Json) -> SubmittedJudgement:
+def read_judgement(spec: TaskSpec, fields: Mapping[str, str], annotation: Json) -> Judgement:
     """Read an annotation of the validation project, for an example with these fields; a flag overrides a label."""
     results = _results(annotation)
     comment = _text(results, "comment")
     flag = _text(results, "flag")
     if flag is not None:
-        return SubmittedJudgement(None, None, flag, comment)
+        return Judgement(flag=flag, comment=comment)
     if spec.kind == "qa":
         answer = _span(results, spec.with_role("span")[0], fields.get(spec.model_input[1], ""))
         if answer is None:
             raise UnreadableAnnotation("neither an answer is marked nor a flag chosen")
-        return SubmittedJudgement(None, answer, None, comment)
+        return Judgement(answer=answer, comment=comment)
     label = _text(results, "label")
     if label is None:
         raise UnreadableAnnotation("neither a label nor a flag is chosen")
-    return SubmittedJudgement(label, None, None, comment)
+    return Judgement(label, comment=comment)
 
 
 def _results(annotation: Json) -> list[Json]:

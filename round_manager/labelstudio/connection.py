@@ -13,18 +13,15 @@ from common.clock import Clock
 from common.errors import Hint
 from ml_backend.hashing import json_sha256
 from round_manager.database.store import Store
-from round_manager.labelstudio.errors import LabelStudioRefused, MlBackendUnreachable
-from round_manager.labelstudio.links import (
-    find_link,
-    is_linked,
-    linked_projects,
-    move_link,
-    recording_errors,
-    save_link,
-    update_link,
+from round_manager.labelstudio import projects
+from round_manager.labelstudio.port import (
+    BackendAuth,
+    BackendConnection,
+    LabelStudio,
+    LabelStudioRefused,
+    MlBackendUnreachable,
+    Project,
 )
-from round_manager.labelstudio.port import BackendAuth, BackendConnection, LabelStudio, Project
-from round_manager.labelstudio.projects import project_settings, webhook_for
 from round_manager.labelstudio.tasks import newest_sent
 from round_manager.models import LabelStudioLink, ProjectKind
 from round_manager.tasks.rounds import live_round
@@ -79,7 +76,7 @@ def find_route(store: Store, task_name: str) -> BackendRoute | None:
     """Return where the task's backend connection should point, by the database alone; None if it has none."""
     with store.read() as session:
         task = find_task(session, task_name)
-        link = find_link(session, task.id, ProjectKind.CREATE)
+        link = projects.find_link(session, task.id, ProjectKind.CREATE)
         live = live_round(session, task.id)
     if link is None or link.ml_backend is None:
         return None
@@ -94,8 +91,8 @@ def move_backend(
     Only the address of the connection that `connect_projects` made is changed. A connection that its owner edited or
     removed is left alone. The call can be repeated, also by two processes at once.
     """
-    _, links = linked_projects(store, label_studio.url, task_name)
-    with recording_errors(store, links[ProjectKind.CREATE], task_name, clock):
+    _, links = projects.linked_projects(store, label_studio.url, task_name)
+    with projects.recording_errors(store, links[ProjectKind.CREATE], task_name, clock):
         mine = next((one for one in label_studio.backends(route.project) if one.id == route.backend), None)
         base = _routed_base(mine.url, task_name) if mine else None
         if mine is None or base is None:
@@ -133,7 +130,7 @@ class _Connection:
 
     def project(self, kind: ProjectKind) -> int:
         """Create or update the project of this kind, its settings and its webhook; return its id."""
-        wanted = project_settings(self._pack, _TEMPLATE[kind])
+        wanted = projects.project_settings(self._pack, _TEMPLATE[kind])
         link = self._link(kind)
         project = self._known(link) if link else None
         if link is None or project is None:
@@ -143,8 +140,8 @@ class _Connection:
                 )
             project = self._adopted(wanted) or self._created(wanted)
             with self._store.write() as session:
-                link = save_link(session, self._task.id, kind, self._label_studio.url, project.id)
-        with recording_errors(self._store, link, self._name, self._clock):
+                link = projects.save_link(session, self._task.id, kind, self._label_studio.url, project.id)
+        with projects.recording_errors(self._store, link, self._name, self._clock):
             self._apply_settings(link, project, wanted)
             self._apply_webhook(link)
         return project.id
@@ -154,12 +151,12 @@ class _Connection:
         link = self._link(ProjectKind.CREATE)
         if link is None or (self._options.ml_backend is None and link.ml_backend is None):
             return
-        with recording_errors(self._store, link, self._name, self._clock):
+        with projects.recording_errors(self._store, link, self._name, self._clock):
             self._apply_backend(link)
 
     def _link(self, kind: ProjectKind) -> LabelStudioLink | None:
         with self._store.read() as session:
-            return find_link(session, self._task.id, kind)
+            return projects.find_link(session, self._task.id, kind)
 
     def _known(self, link: LabelStudioLink) -> Project | None:
         """Return the linked project, if it exists and is still the one that we filled."""
@@ -168,7 +165,7 @@ class _Connection:
             return None
         if link.url != self._label_studio.url:
             with self._store.write() as session:
-                move_link(session, link.id, self._label_studio.url)
+                projects.lock_link(session, link).url = self._label_studio.url
             self.changes.append(f"the address of Label Studio is {self._label_studio.url} now, no longer {link.url}")
         return project
 
@@ -177,7 +174,7 @@ class _Connection:
         with self._store.read() as session:
             newest = newest_sent(session, link)
         if newest is None or newest.external_id is None:
-            wanted = project_settings(self._pack, _TEMPLATE[link.kind])
+            wanted = projects.project_settings(self._pack, _TEMPLATE[link.kind])
             return project.title == wanted["title"] or _same(project.label_config, wanted["label_config"])
         found = self._label_studio.tasks_after(project.id, after=newest.external_id - 1, size=1).tasks
         keys = [task.key for task in found if task.id == newest.external_id]
@@ -188,7 +185,7 @@ class _Connection:
         """Return a project that an interrupted call created and did not record."""
         for project in self._label_studio.find_projects(wanted["title"]):
             with self._store.read() as session:
-                taken = is_linked(session, self._label_studio.url, project.id)
+                taken = projects.is_linked(session, self._label_studio.url, project.id)
             if not taken and project.label_config.strip() == wanted["label_config"].strip():
                 self.changes.append(f"the existing project {project.id}, `{project.title}`, is used")
                 return project
@@ -210,12 +207,12 @@ class _Connection:
             self.changes.append(f"project {project.id}: updated {', '.join(differing)}")
         if link.settings_sha256 != sha256:
             with self._store.write() as session:
-                update_link(session, link.id, settings_sha256=sha256)
+                projects.lock_link(session, link).settings_sha256 = sha256
 
     def _apply_webhook(self, link: LabelStudioLink) -> None:
         if self._options.web_url is None:
             return
-        wanted = webhook_for(self._options.web_url, self._name, self._options.secrets)
+        wanted = projects.webhook_for(self._options.web_url, self._name, self._options.secrets)
         found = self._label_studio.webhooks(link.project)
         mine = next((one for one in found if one.id == link.webhook), None)
         mine = mine or next((one for one in found if one.webhook.url == wanted.url), None)
@@ -227,7 +224,7 @@ class _Connection:
             self.changes.append(f"project {link.project}: the webhook is sent to {wanted.url} now")
         if link.webhook != mine.id:
             with self._store.write() as session:
-                update_link(session, link.id, webhook=mine.id)
+                projects.lock_link(session, link).webhook = mine.id
 
     def _apply_backend(self, link: LabelStudioLink) -> None:
         found = self._label_studio.backends(link.project)
@@ -256,7 +253,7 @@ class _Connection:
             self.changes.append(f"project {link.project}: the address of the ML backend is {url} now")
         if link.ml_backend != mine.id:
             with self._store.write() as session:
-                update_link(session, link.id, ml_backend=mine.id)
+                projects.lock_link(session, link).ml_backend = mine.id
 
 
 def _unreachable(text: str, task_name: str) -> MlBackendUnreachable:

@@ -5,30 +5,18 @@ by its key, and only after a backoff in which it must have arrived.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from operator import add
 from typing import Any
 
 from common.clock import Clock
 from common.errors import Hint
 from ml_backend.verdict import Verdict
 from round_manager.database.store import Store, process_lock
+from round_manager.labelstudio import port, upload_queue
 from round_manager.labelstudio.annotations import FEEDBACK, content_sha256
-from round_manager.labelstudio.errors import LabelStudioError, LabelStudioRefused, ProjectNotFound
-from round_manager.labelstudio.links import linked_projects, recording_errors
-from round_manager.labelstudio.port import TASK_KEY, WORKER_FIELD, Json, LabelStudio
+from round_manager.labelstudio.projects import linked_projects, recording_errors
 from round_manager.labelstudio.tasks import TASKS_PER_PAGE
-from round_manager.labelstudio.upload_queue import (
-    CrowdItem,
-    UploadedItem,
-    due_items,
-    find_queue,
-    has_crowd_work,
-    mark_uploaded,
-    plan_crowd_work,
-    record_attempt,
-    record_failure,
-    record_refusal,
-)
 from round_manager.models import Example, LabelStudioLink, Vote
 from templates import TaskSpec
 from templates.label_config import Element, read_elements
@@ -55,7 +43,7 @@ class CrowdUpload:
     refused: int = 0
 
     def __add__(self, other: "CrowdUpload") -> "CrowdUpload":
-        return CrowdUpload(self.sent + other.sent, self.found + other.found, self.refused + other.refused)
+        return CrowdUpload(*map(add, astuple(self), astuple(other)))
 
 
 class _UploadLocked(Exception):
@@ -63,7 +51,7 @@ class _UploadLocked(Exception):
 
 
 def upload_crowd_work(
-    store: Store, label_studio: LabelStudio, task_name: str, clock: Clock, *, until_done: bool = False
+    store: Store, label_studio: port.LabelStudio, task_name: str, clock: Clock, *, until_done: bool = False
 ) -> CrowdUpload:
     """Upload the confirmed work that the task's projects do not show; interrupted and repeated, each item is sent once.
 
@@ -73,19 +61,19 @@ def upload_crowd_work(
     total = CrowdUpload()
     for link in links.values():
         with recording_errors(store, link, task_name, clock):
-            more = _upload(store, label_studio, link, task_name, clock, grow=not until_done)
-            total += more
-            while until_done and more.sent:
-                more = _upload(store, label_studio, link, task_name, clock, grow=False)
+            while True:
+                more = _upload(store, label_studio, link, task_name, clock, grow=not until_done)
                 total += more
+                if not (until_done and more.sent):
+                    break
     return total
 
 
 def _upload(
-    store: Store, label_studio: LabelStudio, link: LabelStudioLink, task_name: str, clock: Clock, *, grow: bool
+    store: Store, label_studio: port.LabelStudio, link: LabelStudioLink, task_name: str, clock: Clock, *, grow: bool
 ) -> CrowdUpload:
     with store.read() as session:
-        if not has_crowd_work(session, link, now=clock.now()):
+        if not upload_queue.has_crowd_work(session, link, now=clock.now()):
             return CrowdUpload()
     try:
         with process_lock(store, f"label-studio-{link.id}", _skip):
@@ -98,37 +86,35 @@ def _skip() -> None:
     raise _UploadLocked
 
 
+@dataclass
 class _UploadRun:
-    def __init__(
-        self, store: Store, label_studio: LabelStudio, link: LabelStudioLink, task_name: str, clock: Clock
-    ) -> None:
-        self._store = store
-        self._label_studio = label_studio
-        self._link = link
-        self._task_name = task_name
-        self._clock = clock
-        self._refused = 0
+    store: Store
+    label_studio: port.LabelStudio
+    link: LabelStudioLink
+    task_name: str
+    clock: Clock
+    refused: int = 0
 
     def run(self, *, grow: bool) -> CrowdUpload:
-        now = self._clock.now()
-        with self._store.read() as session:
-            queue = find_queue(session, self._link)
+        now = self.clock.now()
+        with self.store.read() as session:
+            queue = upload_queue.find_queue(session, self.link)
             if queue is not None and now < queue.next_try(grow=grow):
                 return CrowdUpload()
-            unconfirmed = {item.key for item in due_items(session, self._link, now=now, most=ITEMS_PER_RUN)}
-        with self._store.write() as session:
-            plan_crowd_work(session, self._link, now=now, most=ITEMS_PER_RUN - len(unconfirmed))
-        with self._store.read() as session:
-            items = due_items(session, self._link, now=now, most=ITEMS_PER_RUN)
+            unconfirmed = {item.key for item in upload_queue.due_items(session, self.link, now=now, most=ITEMS_PER_RUN)}
+        with self.store.write() as session:
+            upload_queue.plan_crowd_work(session, self.link, now=now, most=ITEMS_PER_RUN - len(unconfirmed))
+        with self.store.read() as session:
+            items = upload_queue.due_items(session, self.link, now=now, most=ITEMS_PER_RUN)
         try:
             return self._upload(items, unconfirmed)
-        except LabelStudioError as error:
+        except port.LabelStudioError as error:
             raised = self._without_texts(error)
-            with self._store.write() as session:
-                record_failure(session, [item.row for item in items], str(raised), now=self._clock.now())
+            with self.store.write() as session:
+                upload_queue.record_failure(session, [item.row for item in items], str(raised), now=self.clock.now())
             raise raised from error
 
-    def _upload(self, items: Sequence[CrowdItem], unconfirmed: set[str]) -> CrowdUpload:
+    def _upload(self, items: Sequence[upload_queue.CrowdItem], unconfirmed: set[str]) -> CrowdUpload:
         found = 0
         if unconfirmed:
             # Sent by an interrupted run: Label Studio may have them.
@@ -136,23 +122,23 @@ class _UploadRun:
             found = self._mark(uploaded)
             items = [item for item in items if item.key not in uploaded]
         sent = self._send_all(items) if items else 0
-        return CrowdUpload(sent, found, self._refused)
+        return CrowdUpload(sent, found, self.refused)
 
-    def _send_all(self, items: Sequence[CrowdItem]) -> int:
-        project = self._label_studio.project(self._link.project)
+    def _send_all(self, items: Sequence[upload_queue.CrowdItem]) -> int:
+        project = self.label_studio.project(self.link.project)
         if project is None:
-            raise ProjectNotFound(f"project {self._link.project} does not exist", status=404)
+            raise port.ProjectNotFound(f"project {self.link.project} does not exist", status=404)
         elements = read_elements(project.label_config.strip(), f"project {project.id}")
         batches = range(0, len(items), ITEMS_PER_REQUEST)
         return sum(self._send(items[first : first + ITEMS_PER_REQUEST], elements) for first in batches)
 
-    def _send(self, batch: Sequence[CrowdItem], elements: list[Element]) -> int:
+    def _send(self, batch: Sequence[upload_queue.CrowdItem], elements: list[Element]) -> int:
         """Send the batch, without the items that Label Studio refuses; return how many were stored."""
-        with self._store.write() as session:
-            record_attempt(session, [item.row for item in batch], now=self._clock.now())
+        with self.store.write() as session:
+            upload_queue.record_attempt(session, [item.row for item in batch], now=self.clock.now())
         try:
-            ids = self._label_studio.add_tasks(self._link.project, [crowd_task(item, elements) for item in batch])
-        except LabelStudioRefused as error:
+            ids = self.label_studio.add_tasks(self.link.project, [crowd_task(item, elements) for item in batch])
+        except port.LabelStudioRefused as error:
             # Label Studio stores all of a batch or nothing: find the refused item by halving.
             if len(batch) == 1:
                 self._refuse(batch[0], error)
@@ -161,43 +147,43 @@ class _UploadRun:
             return self._send(batch[:half], elements) + self._send(batch[half:], elements)
         return self._mark(self._look_up({item.key for item in batch}, after=min(ids) - 1))
 
-    def _refuse(self, item: CrowdItem, error: LabelStudioError) -> None:
-        self._refused += 1
-        if self._refused > REFUSALS_PER_RUN:
+    def _refuse(self, item: upload_queue.CrowdItem, error: port.LabelStudioError) -> None:
+        self.refused += 1
+        if self.refused > REFUSALS_PER_RUN:
             raise error
-        with self._store.write() as session:
-            record_refusal(session, item.row, str(self._without_texts(error)))
+        with self.store.write() as session:
+            upload_queue.record_refusal(session, item.row, str(self._without_texts(error)))
 
-    def _look_up(self, keys: set[str], after: int = 0) -> dict[str, UploadedItem]:
-        found: dict[str, UploadedItem] = {}
+    def _look_up(self, keys: set[str], after: int = 0) -> dict[str, upload_queue.UploadedItem]:
+        found: dict[str, upload_queue.UploadedItem] = {}
         while len(found) < len(keys):
-            page = self._label_studio.tasks_after(self._link.project, after=after, size=TASKS_PER_PAGE)
+            page = self.label_studio.tasks_after(self.link.project, after=after, size=TASKS_PER_PAGE)
             for task in page.tasks:
                 if task.key in keys and task.key not in found:
                     mine = next(iter(task.annotations), {})
-                    found[task.key] = UploadedItem(task.id, mine.get("id"), content_sha256(mine))
+                    found[task.key] = upload_queue.UploadedItem(task.id, mine.get("id"), content_sha256(mine))
             if len(page.tasks) < TASKS_PER_PAGE:
                 break
             after = page.tasks[-1].id
         return found
 
-    def _mark(self, uploaded: dict[str, UploadedItem]) -> int:
-        with self._store.write() as session:
-            return mark_uploaded(session, self._link, uploaded, now=self._clock.now())
+    def _mark(self, uploaded: dict[str, upload_queue.UploadedItem]) -> int:
+        with self.store.write() as session:
+            return upload_queue.mark_uploaded(session, self.link, uploaded, now=self.clock.now())
 
-    def _without_texts(self, error: LabelStudioError) -> LabelStudioError:
+    def _without_texts(self, error: port.LabelStudioError) -> port.LabelStudioError:
         """Return the error without what people typed, which Label Studio quotes when it refuses it."""
         if error.status in SAFE_STATUSES:
             return error
-        where = f"Label Studio at {self._label_studio.url}"
-        if isinstance(error, LabelStudioRefused):
+        where = f"Label Studio at {self.label_studio.url}"
+        if isinstance(error, port.LabelStudioRefused):
             text = f"{where} refuses crowd work; the project's template may be outdated"
-            hint = Hint("connect_label_studio", task=self._task_name)
-            return LabelStudioRefused(text, status=error.status, hint=hint)
+            hint = Hint("connect_label_studio", task=self.task_name)
+            return port.LabelStudioRefused(text, status=error.status, hint=hint)
         return type(error)(f"{where} answers {error.status} to an upload of crowd work", status=error.status)
 
 
-def crowd_task(item: CrowdItem, elements: list[Element]) -> Json:
+def crowd_task(item: upload_queue.CrowdItem, elements: list[Element]) -> port.Json:
     """Return a submission as a task for import into a project with this template: shown, but not to be worked on.
 
     The worker's pseudonym is in its data; for Label Studio, the annotation's user is the owner of the token.
@@ -214,15 +200,15 @@ def crowd_task(item: CrowdItem, elements: list[Element]) -> Json:
         "lead_time": None if active_ms is None else active_ms / 1000,
     }
     at = example.submitted_at if vote is None else vote.voted_at
-    meta = {"example": str(example.public_id), "round": item.round, "at": at.isoformat(), TASK_KEY: item.key}
+    meta = {"example": str(example.public_id), "round": item.round, "at": at.isoformat(), port.TASK_KEY: item.key}
     return {
-        "data": {**task["data"], WORKER_FIELD: item.worker},
+        "data": {**task["data"], port.WORKER_FIELD: item.worker},
         "meta": {**task.get("meta", {}), **meta},
         "annotations": [annotation],
     }
 
 
-def _creation_task(item: CrowdItem) -> Json:
+def _creation_task(item: upload_queue.CrowdItem) -> port.Json:
     texts = _texts(item.example)
     shown = {field.name: texts.get(field.name, "") for field in item.spec.with_role("context")}
     target = item.example.label if item.spec.target.set_by == "task" else None

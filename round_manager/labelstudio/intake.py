@@ -1,11 +1,14 @@
 """Intake: one annotation becomes an example, a vote, or a problem that is reported to the owner."""
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from common.clock import Clock
 from common.errors import Hint
@@ -22,9 +25,7 @@ from round_manager.labelstudio.annotations import (
     read_submission,
     signature_of,
 )
-from round_manager.labelstudio.errors import UnreadableAnnotation, WaitingForRound
-from round_manager.labelstudio.links import lock_annotation, save_annotation
-from round_manager.labelstudio.port import ProjectTask
+from round_manager.labelstudio.port import ProjectTask, UnreadableAnnotation, WaitingForRound
 from round_manager.models import (
     Context,
     Example,
@@ -58,6 +59,13 @@ class IntakeOutcome(enum.Enum):
     PROBLEM = "problem"
 
 
+def find_annotations(session: Session, link_id: int, numbers: Sequence[int]) -> dict[int | None, LabelStudioAnnotation]:
+    """Return the known annotations among these, by their ids in Label Studio."""
+    annotation = LabelStudioAnnotation
+    known = select(annotation).where(annotation.link_id == link_id, annotation.external_id.in_(numbers))
+    return {row.external_id: row for row in session.scalars(known)}
+
+
 class _AlreadyRead(Exception):
     """Another process has read the annotation since we looked."""
 
@@ -84,8 +92,30 @@ class _Annotation:
                 f"the task's `{other[0]}` was changed in Label Studio, so its author saw another text"
             )
 
-    def save(self, session: Any, when: datetime, **became: Any) -> None:
-        save_annotation(session, self.row, self.id, self.sha256, changed_at=when, **became)
+    def save(
+        self,
+        session: Session,
+        when: datetime,
+        *,
+        example_id: int | None = None,
+        vote_id: int | None = None,
+        problem: str | None = None,
+    ) -> None:
+        """Record what it became. An example or a vote stays; a later change is recorded as a problem."""
+        row = find_annotations(session, self.row.link_id, [self.id]).get(self.id)
+        if row is None:
+            row = LabelStudioAnnotation(
+                link_id=self.row.link_id,
+                label_studio_task_id=self.row.id,
+                origin=Origin.THEIRS,
+                external_id=self.id,
+                result_sha256=self.sha256,
+                changed_at=when,
+            )
+            session.add(row)
+        row.result_sha256, row.changed_at, row.problem = self.sha256, when, problem
+        row.example_id, row.vote_id = row.example_id or example_id, row.vote_id or vote_id
+        session.flush()
 
 
 @dataclass(frozen=True)
@@ -112,9 +142,9 @@ class Intake:
         sha256 = content_sha256(annotation)
         if known is not None and known.result_sha256 == sha256:
             return IntakeOutcome.NOTHING
-        if known is not None and (known.example_id is not None or known.vote_id is not None):
-            return self._save_problem(_Annotation(row, seen.data, annotation, known, sha256), CHANGED)
         one = _Annotation(row, seen.data, annotation, known, sha256)
+        if known is not None and (known.example_id is not None or known.vote_id is not None):
+            return self._save_problem(one, CHANGED)
         try:
             return self._read_submission(one) if self.link.kind is ProjectKind.CREATE else self._read_judgement(one)
         except (UnreadableAnnotation, SubmissionRefused, VoteRefused, BadValueError) as error:
@@ -191,10 +221,11 @@ class Intake:
         return IntakeOutcome.PROBLEM
 
     @contextmanager
-    def _transaction(self, one: _Annotation) -> Iterator[Any]:
+    def _transaction(self, one: _Annotation) -> Iterator[Session]:
         """Open a transaction that locks the annotation; raise _AlreadyRead if another process has read it."""
         with self.store.write() as session:
-            now = lock_annotation(session, one.row, one.id)
+            session.get_one(LabelStudioTask, one.row.id, with_for_update=True)
+            now = find_annotations(session, self.link.id, [one.id]).get(one.id)
             if (now and now.result_sha256) != (one.known and one.known.result_sha256):
                 raise _AlreadyRead
             yield session

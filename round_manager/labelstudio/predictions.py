@@ -8,9 +8,8 @@ from ml_backend.serving.replies import FEEDBACK
 from ml_backend.targets.target import LabelPrediction, Target
 from ml_backend.verdict import Verdict, judge
 from round_manager.database.store import Store
-from round_manager.labelstudio.errors import LabelStudioError, ProjectNotFound
-from round_manager.labelstudio.links import linked_projects
-from round_manager.labelstudio.port import Json, LabelStudio, Project, ProjectTask
+from round_manager.labelstudio.port import Json, LabelStudio, LabelStudioError, Project, ProjectNotFound, ProjectTask
+from round_manager.labelstudio.projects import linked_projects
 from round_manager.labelstudio.push import Progress
 from round_manager.labelstudio.tasks import submitted_on
 from round_manager.models import LabelStudioLink, ProjectKind, spec_of

@@ -3,19 +3,33 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import Session
+
 from common.errors import Hint
 from round_manager.database.store import Store
-from round_manager.labelstudio.errors import LabelStudioError
-from round_manager.labelstudio.links import ProjectCounts, find_link, last_problems, project_counts
-from round_manager.labelstudio.port import LabelStudio
+from round_manager.labelstudio.port import LabelStudio, LabelStudioError
+from round_manager.labelstudio.projects import find_link
 from round_manager.labelstudio.sync import TICK
+from round_manager.labelstudio.tasks import is_for_people, unsent_tasks
 from round_manager.labelstudio.upload_queue import CrowdCounts, crowd_counts
-from round_manager.models import LabelStudioLink, ProjectKind
+from round_manager.models import LabelStudioAnnotation, LabelStudioLink, LabelStudioTask, Origin, ProjectKind
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task, list_tasks
 
 PROBLEMS_SHOWN = 5
 UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class ProjectCounts:
+    """Tasks for people that were sent and that are still to be sent, and what their annotations became."""
+
+    sent: int
+    unsent: int
+    examples: int
+    votes: int
+    problems: int
 
 
 @dataclass(frozen=True)
@@ -78,34 +92,41 @@ def find_status(store: Store, label_studio: LabelStudio, task_name: str | None) 
                 unconnected.append(task.name)
             elif live is None:
                 without_round.append(task.name)
-            for link in links:
-                problems = tuple(
-                    AnnotationProblem(bad.external_id, bad.changed_at, bad.problem or "")
-                    for bad in last_problems(session, link, PROBLEMS_SHOWN)
-                )
-                one = _stored(task.name, link, project_counts(session, link), problems, crowd_counts(session, link))
-                kept.append((one, link, live.number if live else None))
+            number = live.number if live else None
+            kept += [(_stored(session, task.name, link), link, number) for link in links]
     found = [_current(label_studio, one, link, number) if user else one for one, link, number in kept]
     return LabelStudioStatus(
         label_studio.url, user, error, retry, tuple(found), tuple(unconnected), tuple(without_round)
     )
 
 
-def _stored(
-    task: str, link: LabelStudioLink, known: ProjectCounts, problems: tuple[AnnotationProblem, ...], crowd: CrowdCounts
-) -> ProjectStatus:
+def _stored(session: Session, task: str, link: LabelStudioLink) -> ProjectStatus:
+    annotation = LabelStudioAnnotation
+    read = (annotation.link_id == link.id, annotation.origin == Origin.THEIRS)
+    bad = select(annotation).where(*read, annotation.problem.is_not(None))
+    latest = session.scalars(bad.order_by(annotation.changed_at.desc()).limit(PROBLEMS_SHOWN))
     return ProjectStatus(
         task=task,
         kind=link.kind.value,
         url=link.url,
         project=link.project,
-        counts=known,
+        counts=_counts(session, link, *read),
         read_until=link.seen_until,
         synced_at=link.synced_at,
         last_error=link.last_error,
-        problems=problems,
-        crowd=crowd,
+        problems=tuple(AnnotationProblem(one.external_id, one.changed_at, one.problem or "") for one in latest),
+        crowd=crowd_counts(session, link),
     )
+
+
+def _counts(session: Session, link: LabelStudioLink, *read: ColumnElement[bool]) -> ProjectCounts:
+    sent = select(func.count()).select_from(LabelStudioTask).where(
+        LabelStudioTask.link_id == link.id, LabelStudioTask.external_id > 0, is_for_people()
+    )  # fmt: skip
+    annotation = LabelStudioAnnotation
+    became = select(func.count(annotation.example_id), func.count(annotation.vote_id), func.count(annotation.problem))
+    examples, votes, problems = session.execute(became.where(*read)).one()
+    return ProjectCounts(session.scalars(sent).one(), len(unsent_tasks(session, link)), examples, votes, problems)
 
 
 def _current(

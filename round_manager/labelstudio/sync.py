@@ -1,23 +1,17 @@
 """Sync: annotations in Label Studio become examples and votes, each once; only what changed is read."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
+from operator import add
 
 from common.clock import Clock
 from ml_backend.judge import Judge
 from round_manager.database.store import Store
-from round_manager.labelstudio.errors import WaitingForRound
-from round_manager.labelstudio.intake import Intake, IntakeOutcome
-from round_manager.labelstudio.links import (
-    find_annotations,
-    linked_projects,
-    move_cursor,
-    record_sync,
-    recording_errors,
-)
-from round_manager.labelstudio.port import LabelStudio, ProjectTask
-from round_manager.labelstudio.stale_checks import remove_stale_checks
+from round_manager.labelstudio.intake import Intake, IntakeOutcome, find_annotations
+from round_manager.labelstudio.port import LabelStudio, ProjectTask, WaitingForRound
+from round_manager.labelstudio.projects import linked_projects, lock_link, recording_errors
+from round_manager.labelstudio.push import remove_stale_checks
 from round_manager.labelstudio.tasks import tasks_known
 from round_manager.labelstudio.upload_queue import is_crowd_work
 from round_manager.models import LabelStudioLink
@@ -43,14 +37,7 @@ class SyncResult:
     cleared: int = 0
 
     def __add__(self, other: "SyncResult") -> "SyncResult":
-        return SyncResult(
-            self.read + other.read,
-            self.examples + other.examples,
-            self.votes + other.votes,
-            self.problems + other.problems,
-            self.left + other.left,
-            self.cleared + other.cleared,
-        )
+        return SyncResult(*map(add, astuple(self), astuple(other)))
 
 
 _COUNTED = {
@@ -77,7 +64,8 @@ def read_projects(
             found += _read_project(label_studio, intake, None if from_start else _since(link))
             found += SyncResult(cleared=remove_stale_checks(store, label_studio, link))
             with store.write() as session:
-                record_sync(session, link.id, now=began)
+                current = lock_link(session, link)
+                current.synced_at, current.last_error = began, None
     return found
 
 
@@ -115,7 +103,9 @@ def _read_project(label_studio: LabelStudio, intake: Intake, since: datetime | N
             if read_until is None or tasks[-1].changed_at > read_until:
                 read_until = tasks[-1].changed_at
                 with store.write() as session:
-                    move_cursor(session, link.id, read_until)
+                    current = lock_link(session, link)
+                    # Another process may have read further.
+                    current.seen_until = max(read_until, current.seen_until or read_until)
     except WaitingForRound:
         unread = label_studio.changed_tasks(link.project, read_until + TICK if read_until else None, size=1)
         found += SyncResult(left=unread.total)
@@ -128,7 +118,7 @@ def _read_tasks(
     with store.read() as session:
         rows = tasks_known(session, link, {task.id: task.key for task in tasks})
         ids = [int(one["id"]) for task in tasks for one in task.annotations]
-        known = find_annotations(session, link, ids)
+        known = find_annotations(session, link.id, ids)
     for task in tasks:
         row = rows.get(task.id)
         if row is None or is_crowd_work(row):

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.labelstudio.port import LabelStudio
+from round_manager.labelstudio.projects import lock_link
 from round_manager.models import (
     Context,
     ContextTally,
@@ -256,11 +257,6 @@ def _tasks_to_write_on(link: LabelStudioLink, live: Round | None) -> Select[int 
         .where(LabelStudioAnnotation.label_studio_task_id == LabelStudioTask.id, Example.round_id != live.id)
     )
     return tasks.where(~written_before.exists())
-
-
-def lock_link(session: Session, link: LabelStudioLink) -> LabelStudioLink:
-    """Return the current link, locked: two plans at once would both create the missing tasks."""
-    return session.get_one(LabelStudioLink, link.id, with_for_update=True, populate_existing=True)
 
 
 def is_active() -> ColumnElement[bool]:

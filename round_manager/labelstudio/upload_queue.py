@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from ml_backend.hashing import json_sha256
 from round_manager.bulk_rows import pseudonym
 from round_manager.labelstudio.confirmed_work import held_back, unplanned
-from round_manager.labelstudio.tasks import lock_link
+from round_manager.labelstudio.projects import lock_link
 from round_manager.models import (
     Context,
     Example,

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from common.errors import Hint
 from common.text import count
-from round_manager.labelstudio.links import find_link
+from round_manager.labelstudio.projects import find_link
 from round_manager.learning.training_data import pending_training
 from round_manager.learning.training_jobs import has_heartbeat, is_process_gone, running_job
 from round_manager.loop.lifecycle import empty_round_reason, ended_empty

@@ -16,7 +16,7 @@ from common.errors import Hint
 from common.text import count, dollars
 from round_manager.crowd.fair_pay import missing_cents
 from round_manager.crowd.hit_planning import WORDS
-from round_manager.labelstudio.links import find_link
+from round_manager.labelstudio.projects import find_link
 from round_manager.models import (
     Assignment,
     AssignmentStatus,

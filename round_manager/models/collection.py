@@ -5,23 +5,12 @@ import uuid
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy import ForeignKey, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
-from round_manager.models.table import (
-    Numbered,
-    Table,
-    at_least,
-    check,
-    exactly_one,
-    index,
-    one_of,
-    sha256,
-    share,
-    together,
-    truth,
-)
+from round_manager.models import table
+from round_manager.models.table import Numbered, Table
 
 
 class Source(enum.StrEnum):
@@ -56,42 +45,36 @@ class Example(Numbered):
 
     __tablename__ = "example"
     __table_args__ = (
-        ForeignKeyConstraint(["round_id", "task_id"], ["round.id", "round.task_id"], ondelete="RESTRICT"),
-        ForeignKeyConstraint(["context_id", "task_id"], ["context.id", "context.task_id"], ondelete="RESTRICT"),
+        table.references(round_id="round.id", task_id="round.task_id"),
+        table.references(context_id="context.id", task_id="context.task_id"),
         # The verdict must come from a model that the round pins.
-        ForeignKeyConstraint(
-            ["round_id", "model_version_id"],
-            ["round_model.round_id", "round_model.model_version_id"],
-            ondelete="RESTRICT",
-        ),
-        ForeignKeyConstraint(
-            ["session_id", "author_id"], ["work_session.id", "work_session.worker_id"], ondelete="RESTRICT"
-        ),
+        table.references(round_id="round_model.round_id", model_version_id="round_model.model_version_id"),
+        table.references(session_id="work_session.id", author_id="work_session.worker_id"),
         UniqueConstraint("public_id"),
         UniqueConstraint("verdict_id"),
         UniqueConstraint("id", "author_id"),
-        index("uq_example_session", "session_id", "item", unique=True, where="session_id IS NOT NULL"),
-        index("ix_example_round", "round_id", "id"),
-        index("ix_example_counts", "round_id", "status", "fooled"),
-        index("ix_example_pending", "round_id", "id", where="status = 'pending'"),
-        index("ix_example_flagged", "round_id", "id", where="status = 'flagged'"),
-        index("ix_example_verified", "task_id", "id", where="status = 'verified'"),
-        index("ix_example_author", "author_id", "context_id"),
-        index("ix_example_context", "context_id", "fooled"),
-        index("ix_example_content", "task_id", "content_sha256"),
-        one_of("source", Source),
-        one_of("status", ExampleStatus),
-        one_of("split", Split),
-        *sha256("content_sha256"),
-        *at_least(0, "item", "active_ms", "votes_wanted"),
-        *at_least(1, "tries"),
-        share("confidence"),
-        truth("fooled"),
-        exactly_one("target", "label", "answer"),
-        check("gold", "gold_label IS NULL OR gold_answer IS NULL"),
-        check("verified", "status <> 'verified' OR gold_label IS NOT NULL OR gold_answer IS NOT NULL"),
-        together("decided", "status IN ('verified', 'disputed', 'withdrawn')", "decided_at"),
-        check("split_use", "split IS NULL OR status NOT IN ('unconfirmed', 'withdrawn')"),
+        table.index("uq_example_session", "session_id", "item", unique=True, where="session_id IS NOT NULL"),
+        table.index("ix_example_round", "round_id", "id"),
+        table.index("ix_example_counts", "round_id", "status", "fooled"),
+        table.index("ix_example_pending", "round_id", "id", where="status = 'pending'"),
+        table.index("ix_example_flagged", "round_id", "id", where="status = 'flagged'"),
+        table.index("ix_example_verified", "task_id", "id", where="status = 'verified'"),
+        table.index("ix_example_author", "author_id", "context_id"),
+        table.index("ix_example_context", "context_id", "fooled"),
+        table.index("ix_example_content", "task_id", "content_sha256"),
+        table.one_of("source", Source),
+        table.one_of("status", ExampleStatus),
+        table.one_of("split", Split),
+        *table.sha256("content_sha256"),
+        *table.at_least(0, "item", "active_ms", "votes_wanted"),
+        *table.at_least(1, "tries"),
+        table.share("confidence"),
+        table.truth("fooled"),
+        table.exactly_one("target", "label", "answer"),
+        table.check("gold", "gold_label IS NULL OR gold_answer IS NULL"),
+        table.check("verified", "status <> 'verified' OR gold_label IS NOT NULL OR gold_answer IS NOT NULL"),
+        table.together("decided", "status IN ('verified', 'disputed', 'withdrawn')", "decided_at"),
+        table.check("split_use", "split IS NULL OR status NOT IN ('unconfirmed', 'withdrawn')"),
     )
 
     public_id: Mapped[uuid.UUID]
@@ -136,7 +119,7 @@ class RoundTally(Table):
     """
 
     __tablename__ = "round_tally"
-    __table_args__ = (ForeignKeyConstraint(["round_id"], ["round.id"], ondelete="RESTRICT"),)
+    __table_args__ = (table.references(round_id="round.id"),)
 
     round_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     status: Mapped[ExampleStatus] = mapped_column(primary_key=True)
@@ -153,10 +136,10 @@ class ContextTally(Table):
 
     __tablename__ = "context_tally"
     __table_args__ = (
-        ForeignKeyConstraint(["round_id"], ["round.id"], ondelete="RESTRICT"),
-        ForeignKeyConstraint(["context_id"], ["context.id"], ondelete="RESTRICT"),
+        table.references(round_id="round.id"),
+        table.references(context_id="context.id"),
         *(
-            index(f"ix_context_tally_{strategy}", "round_id", *columns, where="lot IS NOT NULL")
+            table.index(f"ix_context_tally_{strategy}", "round_id", *columns, where="lot IS NOT NULL")
             for strategy, columns in (
                 ("uniform", ("lot", "context_id")),
                 ("least_used", ("used", "lot", "context_id")),
@@ -180,7 +163,7 @@ class LabelTally(Table):
     """The number of a round's examples by label, without withdrawn ones; maintained by triggers."""
 
     __tablename__ = "label_tally"
-    __table_args__ = (ForeignKeyConstraint(["round_id"], ["round.id"], ondelete="RESTRICT"),)
+    __table_args__ = (table.references(round_id="round.id"),)
 
     round_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     label: Mapped[str] = mapped_column(LimitedText(40), primary_key=True)
@@ -192,30 +175,28 @@ class Attempt(Numbered):
 
     __tablename__ = "attempt"
     __table_args__ = (
-        ForeignKeyConstraint(["round_id", "task_id"], ["round.id", "round.task_id"], ondelete="RESTRICT"),
-        ForeignKeyConstraint(["context_id", "task_id"], ["context.id", "context.task_id"], ondelete="RESTRICT"),
-        ForeignKeyConstraint(
-            ["model_version_id", "task_id"], ["model_version.id", "model_version.task_id"], ondelete="RESTRICT"
-        ),
-        ForeignKeyConstraint(
-            ["session_id", "worker_id"], ["work_session.id", "work_session.worker_id"], ondelete="RESTRICT"
-        ),
+        table.references(round_id="round.id", task_id="round.task_id"),
+        table.references(context_id="context.id", task_id="context.task_id"),
+        table.references(model_version_id="model_version.id", task_id="model_version.task_id"),
+        table.references(session_id="work_session.id", worker_id="work_session.worker_id"),
         # The id in the signed verdict: a verdict that a sink sends twice is stored once.
         UniqueConstraint("public_id"),
-        index("uq_attempt_session", "session_id", "item", "number", unique=True, where="session_id IS NOT NULL"),
-        index("ix_attempt_round", "round_id", "id"),
-        index("ix_attempt_example", "example_id", "id", where="example_id IS NOT NULL"),
-        index("ix_attempt_worker", "worker_id", "asked_at", where="worker_id IS NOT NULL"),
-        index("ix_attempt_label_studio_task", "label_studio_task_id", "id", where="label_studio_task_id IS NOT NULL"),
-        index("ix_attempt_time", "task_id", "asked_at"),
-        one_of("source", Source),
-        *at_least(0, "item", "latency_us"),
-        *at_least(1, "number"),
-        share("confidence"),
-        truth("fooled"),
-        check("target", "label IS NULL OR answer IS NULL"),
+        table.index("uq_attempt_session", "session_id", "item", "number", unique=True, where="session_id IS NOT NULL"),
+        table.index("ix_attempt_round", "round_id", "id"),
+        table.index("ix_attempt_example", "example_id", "id", where="example_id IS NOT NULL"),
+        table.index("ix_attempt_worker", "worker_id", "asked_at", where="worker_id IS NOT NULL"),
+        table.index(
+            "ix_attempt_label_studio_task", "label_studio_task_id", "id", where="label_studio_task_id IS NOT NULL"
+        ),
+        table.index("ix_attempt_time", "task_id", "asked_at"),
+        table.one_of("source", Source),
+        *table.at_least(0, "item", "latency_us"),
+        *table.at_least(1, "number"),
+        table.share("confidence"),
+        table.truth("fooled"),
+        table.check("target", "label IS NULL OR answer IS NULL"),
         # Empty for an attempt without a target: a QA question comes before its answer.
-        check("judged", "fooled IS NULL OR label IS NOT NULL OR answer IS NOT NULL"),
+        table.check("judged", "fooled IS NULL OR label IS NOT NULL OR answer IS NOT NULL"),
     )
 
     public_id: Mapped[uuid.UUID]

@@ -7,7 +7,8 @@ from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
-from round_manager.models.table import Numbered, check, filled, index, one_of, sha256
+from round_manager.models import table
+from round_manager.models.table import Numbered
 
 
 class ProjectKind(enum.StrEnum):
@@ -31,9 +32,9 @@ class LabelStudioLink(Numbered):
     __table_args__ = (
         UniqueConstraint("task_id", "kind"),
         UniqueConstraint("url", "project"),
-        one_of("kind", ProjectKind),
-        *filled("url"),
-        *sha256("settings_sha256"),
+        table.one_of("kind", ProjectKind),
+        *table.filled("url"),
+        *table.sha256("settings_sha256"),
     )
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
@@ -59,10 +60,10 @@ class LabelStudioTask(Numbered):
         UniqueConstraint("link_id", "key"),
         UniqueConstraint("link_id", "external_id"),
         UniqueConstraint("id", "link_id"),
-        index("ix_label_studio_task_example", "example_id", where="example_id IS NOT NULL"),
-        index("ix_label_studio_task_unsent", "link_id", "id", where="external_id IS NULL"),
-        *filled("key"),
-        check("subject", "context_id IS NULL OR example_id IS NULL"),
+        table.index("ix_label_studio_task_example", "example_id", where="example_id IS NOT NULL"),
+        table.index("ix_label_studio_task_unsent", "link_id", "id", where="external_id IS NULL"),
+        *table.filled("key"),
+        table.check("subject", "context_id IS NULL OR example_id IS NULL"),
     )
 
     link_id: Mapped[int] = mapped_column(ForeignKey("label_studio_link.id", ondelete="RESTRICT"))
@@ -88,15 +89,15 @@ class LabelStudioAnnotation(Numbered):
         ),
         UniqueConstraint("link_id", "external_id"),
         UniqueConstraint("key"),
-        index("ix_label_studio_annotation_task", "label_studio_task_id"),
-        index("ix_label_studio_annotation_example", "example_id", where="example_id IS NOT NULL"),
-        index("ix_label_studio_annotation_vote", "vote_id", where="vote_id IS NOT NULL"),
-        index("ix_label_studio_annotation_unsent", "id", where="external_id IS NULL"),
-        one_of("origin", Origin),
-        *sha256("result_sha256"),
-        *filled("key"),
-        check("subject", "example_id IS NULL OR vote_id IS NULL"),
-        check("read", "origin = 'ours' OR external_id IS NOT NULL"),
+        table.index("ix_label_studio_annotation_task", "label_studio_task_id"),
+        table.index("ix_label_studio_annotation_example", "example_id", where="example_id IS NOT NULL"),
+        table.index("ix_label_studio_annotation_vote", "vote_id", where="vote_id IS NOT NULL"),
+        table.index("ix_label_studio_annotation_unsent", "id", where="external_id IS NULL"),
+        table.one_of("origin", Origin),
+        *table.sha256("result_sha256"),
+        *table.filled("key"),
+        table.check("subject", "example_id IS NULL OR vote_id IS NULL"),
+        table.check("read", "origin = 'ours' OR external_id IS NOT NULL"),
     )
 
     link_id: Mapped[int] = mapped_column(ForeignKey("label_studio_link.id", ondelete="RESTRICT"))

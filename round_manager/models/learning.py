@@ -4,22 +4,12 @@ import enum
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy import ForeignKey, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
-from round_manager.models.table import (
-    Numbered,
-    at_least,
-    check,
-    filled,
-    index,
-    one_of,
-    sha256,
-    share,
-    together,
-    truth,
-)
+from round_manager.models import table
+from round_manager.models.table import Numbered
 
 
 class ModelVersion(Numbered):
@@ -27,15 +17,13 @@ class ModelVersion(Numbered):
 
     __tablename__ = "model_version"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["parent_id", "task_id"], ["model_version.id", "model_version.task_id"], ondelete="RESTRICT"
-        ),
+        table.references(parent_id="model_version.id", task_id="model_version.task_id"),
         UniqueConstraint("name"),
         UniqueConstraint("task_id", "sha256"),
         UniqueConstraint("id", "task_id"),
-        *filled("name", "uri"),
-        *sha256("sha256", "data_sha256"),
-        check("parent", "parent_id <> id"),
+        *table.filled("name", "uri"),
+        *table.sha256("sha256", "data_sha256"),
+        table.check("parent", "parent_id <> id"),
     )
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
@@ -61,14 +49,14 @@ class Evaluation(Numbered):
     __tablename__ = "evaluation"
     __table_args__ = (
         UniqueConstraint("model_version_id", "dataset_sha256", "metric"),
-        index("ix_evaluation_round", "round_id"),
-        *filled("dataset", "metric"),
-        *sha256("dataset_sha256"),
-        *at_least(1, "row_count"),
-        *at_least(0, "rows_per_second", "memory_bytes"),
-        share("performance"),
-        share("fairness"),
-        share("robustness"),
+        table.index("ix_evaluation_round", "round_id"),
+        *table.filled("dataset", "metric"),
+        *table.sha256("dataset_sha256"),
+        *table.at_least(1, "row_count"),
+        *table.at_least(0, "rows_per_second", "memory_bytes"),
+        table.share("performance"),
+        table.share("fairness"),
+        table.share("robustness"),
     )
 
     model_version_id: Mapped[int] = mapped_column(ForeignKey("model_version.id", ondelete="RESTRICT"))
@@ -104,21 +92,19 @@ class TrainingJob(Numbered):
 
     __tablename__ = "training_job"
     __table_args__ = (
-        ForeignKeyConstraint(["round_id", "task_id"], ["round.id", "round.task_id"], ondelete="RESTRICT"),
-        ForeignKeyConstraint(
-            ["model_version_id", "task_id"], ["model_version.id", "model_version.task_id"], ondelete="RESTRICT"
-        ),
-        index("uq_training_job_running", "task_id", unique=True, where="state = 'running'"),
-        index("ix_training_job_task", "task_id", "id"),
-        one_of("state", TrainingState),
-        *filled("mode", "started_by", "host"),
-        *at_least(0, "pid", "steps", "total"),
-        together("finished", "state <> 'running'", "finished_at"),
-        together("ended", "state <> 'running'", "reason"),
-        *filled("reason"),
-        together("cancelled", "cancel_at IS NOT NULL", "cancel_by"),
-        check("candidate", "state NOT IN ('rotated', 'refused') OR model_version_id IS NOT NULL"),
-        truth("retry"),
+        table.references(round_id="round.id", task_id="round.task_id"),
+        table.references(model_version_id="model_version.id", task_id="model_version.task_id"),
+        table.index("uq_training_job_running", "task_id", unique=True, where="state = 'running'"),
+        table.index("ix_training_job_task", "task_id", "id"),
+        table.one_of("state", TrainingState),
+        *table.filled("mode", "started_by", "host"),
+        *table.at_least(0, "pid", "steps", "total"),
+        table.together("finished", "state <> 'running'", "finished_at"),
+        table.together("ended", "state <> 'running'", "reason"),
+        *table.filled("reason"),
+        table.together("cancelled", "cancel_at IS NOT NULL", "cancel_by"),
+        table.check("candidate", "state NOT IN ('rotated', 'refused') OR model_version_id IS NOT NULL"),
+        table.truth("retry"),
     )
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))

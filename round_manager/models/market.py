@@ -1,15 +1,17 @@
-"""HITs and assignments, mirrored from the marketplace, and the work sessions that belong to them."""
+"""The marketplace: workers with their qualifications and blocks, HITs, assignments, and the work sessions on them."""
 
 import enum
 import uuid
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy import ForeignKey, UniqueConstraint, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from round_manager.database.columns import Cents, LimitedText
-from round_manager.models.table import Numbered, at_least, check, filled, index, one_of, together, whole_cents
+from round_manager.errors import DuplicateError
+from round_manager.models import table
+from round_manager.models.table import Numbered
 
 
 class HitKind(enum.StrEnum):
@@ -54,29 +56,121 @@ class SessionStatus(enum.StrEnum):
     EXPIRED = "expired"
 
 
+class Worker(Numbered):
+    """A pseudonymous person on one marketplace, or an annotator in Label Studio.
+
+    Quality and earnings are computed from votes and the ledger, so no figure of theirs is kept here.
+    """
+
+    __tablename__ = "worker"
+    __table_args__ = (
+        UniqueConstraint("marketplace", "external_id"),
+        UniqueConstraint("id", "marketplace"),
+        *table.filled("marketplace", "external_id"),
+    )
+
+    marketplace: Mapped[str] = mapped_column(LimitedText(40))
+    external_id: Mapped[str] = mapped_column(LimitedText(255))
+    first_seen_at: Mapped[datetime]
+
+
+def ensure_worker(session: Session, marketplace: str, external_id: str, *, now: datetime) -> Worker:
+    """Return the worker with this id on a marketplace or in Label Studio; create them if they are new."""
+    wanted = select(Worker).where(Worker.marketplace == marketplace, Worker.external_id == external_id)
+    found = session.scalar(wanted)
+    if found is not None:
+        return found
+    worker = Worker(marketplace=marketplace, external_id=external_id, first_seen_at=now)
+    try:
+        with session.begin_nested():
+            session.add(worker)
+    except DuplicateError:  # Another process created them in the meantime.
+        return session.scalars(wanted).one()
+    return worker
+
+
+class Qualification(Numbered):
+    """The marketplace's qualification for a task."""
+
+    __tablename__ = "qualification"
+    __table_args__ = (
+        UniqueConstraint("task_id", "marketplace", "name"),
+        UniqueConstraint("marketplace", "external_id"),
+        *table.filled("marketplace", "name", "external_id"),
+    )
+
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
+    marketplace: Mapped[str] = mapped_column(LimitedText(40))
+    name: Mapped[str] = mapped_column(LimitedText(80))
+    # Empty until the marketplace has made it.
+    external_id: Mapped[str | None] = mapped_column(LimitedText(255), default=None)
+    created_at: Mapped[datetime]
+
+
+class QualificationGrant(Numbered):
+    """The period during which a worker holds a qualification; rows are never deleted."""
+
+    __tablename__ = "qualification_grant"
+    __table_args__ = (
+        table.index(
+            "uq_qualification_grant_held", "qualification_id", "worker_id", unique=True, where="revoked_at IS NULL"
+        ),
+        table.index("ix_qualification_grant_worker", "worker_id"),
+        table.check("reason", "revoked_at IS NULL OR trim(reason) <> ''"),
+    )
+
+    qualification_id: Mapped[int] = mapped_column(ForeignKey("qualification.id", ondelete="RESTRICT"))
+    worker_id: Mapped[int] = mapped_column(ForeignKey("worker.id", ondelete="RESTRICT"))
+    score: Mapped[int]
+    granted_at: Mapped[datetime]
+    revoked_at: Mapped[datetime | None] = mapped_column(default=None)
+    reason: Mapped[str] = mapped_column(default="")
+
+
+class Block(Numbered):
+    """A block: the worker gets no work, on one task or on all, until it is lifted."""
+
+    __tablename__ = "block"
+    __table_args__ = (
+        table.index("uq_block_everywhere", "worker_id", unique=True, where="lifted_at IS NULL AND task_id IS NULL"),
+        table.index(
+            "uq_block_task", "worker_id", "task_id", unique=True, where="lifted_at IS NULL AND task_id IS NOT NULL"
+        ),
+        *table.filled("reason", "blocked_by"),
+    )
+
+    worker_id: Mapped[int] = mapped_column(ForeignKey("worker.id", ondelete="RESTRICT"))
+    # Empty: on all tasks.
+    task_id: Mapped[int | None] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"), default=None)
+    reason: Mapped[str]
+    blocked_by: Mapped[str] = mapped_column(LimitedText(120))
+    blocked_at: Mapped[datetime]
+    lifted_at: Mapped[datetime | None] = mapped_column(default=None)
+
+
 class Hit(Numbered):
     """A piece of work on the marketplace; the row is committed before it is posted."""
 
     __tablename__ = "hit"
     __table_args__ = (
-        ForeignKeyConstraint(["round_id", "task_id"], ["round.id", "round.task_id"], ondelete="RESTRICT"),
+        table.references(round_id="round.id", task_id="round.task_id"),
         UniqueConstraint("public_id"),
         UniqueConstraint("key"),
         UniqueConstraint("marketplace", "external_id"),
         UniqueConstraint("id", "task_id"),
         UniqueConstraint("id", "marketplace"),
-        index("ix_hit_round", "round_id", "status"),
-        index("ix_hit_status", "marketplace", "status", "id"),
-        index("ix_hit_unfinished", "marketplace", "id", where="finished_at IS NULL"),
-        one_of("kind", HitKind),
-        one_of("status", HitStatus),
-        check("round", "kind = 'quiz' OR round_id IS NOT NULL"),
-        *filled("marketplace", "external_id"),
-        check("key", "length(key) BETWEEN 1 AND 64"),
-        *whole_cents("reward_cents"),
-        *at_least(1, "max_assignments", "assignment_seconds"),
-        together("posted", "status NOT IN ('planned', 'held', 'refused')", "external_id"),
-        together("posted_time", "external_id IS NOT NULL", "posted_at"),
+        table.index("ix_hit_round", "round_id", "status"),
+        table.index("ix_hit_status", "marketplace", "status", "id"),
+        table.index("ix_hit_unfinished", "marketplace", "id", where="finished_at IS NULL"),
+        table.one_of("kind", HitKind),
+        table.one_of("status", HitStatus),
+        table.check("round", "kind = 'quiz' OR round_id IS NOT NULL"),
+        *table.filled("marketplace", "external_id"),
+        table.check("key", "length(key) BETWEEN 1 AND 64"),
+        *table.whole_cents("reward_cents"),
+        *table.at_least(1, "max_assignments", "assignment_seconds"),
+        table.together("posted", "status NOT IN ('planned', 'held', 'refused')", "external_id"),
+        table.together("posted_time", "external_id IS NOT NULL", "posted_at"),
     )
 
     public_id: Mapped[uuid.UUID]
@@ -108,25 +202,25 @@ class Assignment(Numbered):
 
     __tablename__ = "assignment"
     __table_args__ = (
-        ForeignKeyConstraint(["hit_id", "marketplace"], ["hit.id", "hit.marketplace"], ondelete="RESTRICT"),
-        ForeignKeyConstraint(["worker_id", "marketplace"], ["worker.id", "worker.marketplace"], ondelete="RESTRICT"),
+        table.references(hit_id="hit.id", marketplace="hit.marketplace"),
+        table.references(worker_id="worker.id", marketplace="worker.marketplace"),
         UniqueConstraint("marketplace", "external_id"),
         UniqueConstraint("id", "worker_id"),
         UniqueConstraint("id", "hit_id", "worker_id"),
-        index(
+        table.index(
             "uq_assignment_done_once", "hit_id", "worker_id", unique=True,
             where="status IN ('submitted', 'approved', 'rejected')",
         ),
-        index("ix_assignment_hit", "hit_id", "status"),
-        index("ix_assignment_worker", "worker_id", "id"),
-        index("ix_assignment_undecided", "auto_approve_at", where="status = 'submitted'"),
-        one_of("status", AssignmentStatus),
-        *filled("external_id"),
-        *at_least(0, "active_ms"),
-        together("submitted", "status IN ('submitted', 'approved', 'rejected')", "submitted_at"),
-        together("decided", "status IN ('approved', 'rejected')", "decided_at"),
-        together("decided_by", "decided_at IS NOT NULL", "decided_by"),
-        check("reason", "status <> 'rejected' OR (reason IS NOT NULL AND trim(reason) <> '')"),
+        table.index("ix_assignment_hit", "hit_id", "status"),
+        table.index("ix_assignment_worker", "worker_id", "id"),
+        table.index("ix_assignment_undecided", "auto_approve_at", where="status = 'submitted'"),
+        table.one_of("status", AssignmentStatus),
+        *table.filled("external_id"),
+        *table.at_least(0, "active_ms"),
+        table.together("submitted", "status IN ('submitted', 'approved', 'rejected')", "submitted_at"),
+        table.together("decided", "status IN ('approved', 'rejected')", "decided_at"),
+        table.together("decided_by", "decided_at IS NOT NULL", "decided_by"),
+        table.check("reason", "status <> 'rejected' OR (reason IS NOT NULL AND trim(reason) <> '')"),
     )  # fmt: skip
 
     hit_id: Mapped[int]
@@ -152,24 +246,20 @@ class WorkSession(Numbered):
 
     __tablename__ = "work_session"
     __table_args__ = (
-        ForeignKeyConstraint(
-            ["assignment_id", "hit_id", "worker_id"],
-            ["assignment.id", "assignment.hit_id", "assignment.worker_id"],
-            ondelete="RESTRICT",
-        ),
+        table.references(assignment_id="assignment.id", hit_id="assignment.hit_id", worker_id="assignment.worker_id"),
         UniqueConstraint("public_id"),
         UniqueConstraint("hit_id", "claimed_assignment", "worker_id"),
         UniqueConstraint("assignment_id"),
         UniqueConstraint("id", "worker_id"),
-        index("ix_work_session_worker", "worker_id", "id"),
-        index("ix_work_session_open", "expires_at", where="status = 'open'"),
-        index("ix_work_session_to_confirm", "id", where="status = 'submitted'"),
-        one_of("status", SessionStatus),
-        *filled("claimed_assignment"),
-        *at_least(0, "active_ms"),
-        together("submitted", "status IN ('submitted', 'confirmed', 'unconfirmed')", "submitted_at"),
-        together("confirmed", "status = 'confirmed'", "assignment_id"),
-        check("in_order", "started_at < expires_at"),
+        table.index("ix_work_session_worker", "worker_id", "id"),
+        table.index("ix_work_session_open", "expires_at", where="status = 'open'"),
+        table.index("ix_work_session_to_confirm", "id", where="status = 'submitted'"),
+        table.one_of("status", SessionStatus),
+        *table.filled("claimed_assignment"),
+        *table.at_least(0, "active_ms"),
+        table.together("submitted", "status IN ('submitted', 'confirmed', 'unconfirmed')", "submitted_at"),
+        table.together("confirmed", "status = 'confirmed'", "assignment_id"),
+        table.check("in_order", "started_at < expires_at"),
     )
 
     public_id: Mapped[uuid.UUID]

@@ -15,11 +15,12 @@ round, and a check keeps them within the budget. Released and refused amounts ar
 import enum
 from datetime import datetime
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy import ForeignKey, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import Cents, LimitedText
-from round_manager.models.table import Numbered, at_least, check, index, one_of, together, whole_cents
+from round_manager.models import table
+from round_manager.models.table import Numbered
 
 
 class EntryKind(enum.StrEnum):
@@ -47,41 +48,39 @@ class LedgerEntry(Numbered):
 
     __tablename__ = "ledger_entry"
     __table_args__ = (
-        ForeignKeyConstraint(["round_id", "task_id"], ["round.id", "round.task_id"], ondelete="RESTRICT"),
-        ForeignKeyConstraint(["hit_id", "task_id"], ["hit.id", "hit.task_id"], ondelete="RESTRICT"),
+        table.references(round_id="round.id", task_id="round.task_id"),
+        table.references(hit_id="hit.id", task_id="hit.task_id"),
         # Rewards go to the assignment's worker, bonuses to the example's author.
-        ForeignKeyConstraint(
-            ["assignment_id", "worker_id"], ["assignment.id", "assignment.worker_id"], ondelete="RESTRICT"
-        ),
-        ForeignKeyConstraint(["example_id", "worker_id"], ["example.id", "example.author_id"], ondelete="RESTRICT"),
+        table.references(assignment_id="assignment.id", worker_id="assignment.worker_id"),
+        table.references(example_id="example.id", worker_id="example.author_id"),
         UniqueConstraint("key"),
-        index(
+        table.index(
             "uq_ledger_entry_assignment", "assignment_id", "kind", unique=True,
             where="kind IN ('reward', 'top_up') AND assignment_id IS NOT NULL AND state <> 'refused'",
         ),
-        index(
+        table.index(
             "uq_ledger_entry_example", "example_id", unique=True,
             where="example_id IS NOT NULL AND state <> 'refused'",
         ),
-        index("ix_ledger_entry_round", "round_id", "state", "cents", "fee_cents"),
-        index("ix_ledger_entry_task", "task_id", "state", "cents", "fee_cents"),
-        index("ix_ledger_entry_owed", "next_try_at", "id", where="state = 'owed'"),
-        index("ix_ledger_entry_sent", "next_try_at", "id", where="state = 'sent'"),
-        index("ix_ledger_entry_hit", "hit_id", "state"),
-        index("ix_ledger_entry_worker", "worker_id", "state", where="worker_id IS NOT NULL"),
-        one_of("kind", EntryKind),
-        one_of("state", EntryState),
-        check("key", "length(key) BETWEEN 1 AND 64"),
-        *whole_cents("cents", "fee_cents"),
-        *at_least(0, "tries"),
-        together("owed", "state NOT IN ('reserved', 'released')", "owed_at"),
-        together("sent", "state IN ('sent', 'confirmed', 'refused')", "sent_at"),
-        together("settled", "state IN ('confirmed', 'refused', 'released')", "settled_at"),
-        check("payee", "owed_at IS NULL OR (worker_id IS NOT NULL AND assignment_id IS NOT NULL)"),
-        check("bonus", "kind = 'bonus' OR example_id IS NULL"),
-        check("bonus_for", "kind <> 'bonus' OR owed_at IS NULL OR example_id IS NOT NULL"),
-        check("held", "held_at IS NULL OR state = 'sent'"),
-        together("held_reason", "held_at IS NOT NULL", "held_reason"),
+        table.index("ix_ledger_entry_round", "round_id", "state", "cents", "fee_cents"),
+        table.index("ix_ledger_entry_task", "task_id", "state", "cents", "fee_cents"),
+        table.index("ix_ledger_entry_owed", "next_try_at", "id", where="state = 'owed'"),
+        table.index("ix_ledger_entry_sent", "next_try_at", "id", where="state = 'sent'"),
+        table.index("ix_ledger_entry_hit", "hit_id", "state"),
+        table.index("ix_ledger_entry_worker", "worker_id", "state", where="worker_id IS NOT NULL"),
+        table.one_of("kind", EntryKind),
+        table.one_of("state", EntryState),
+        table.check("key", "length(key) BETWEEN 1 AND 64"),
+        *table.whole_cents("cents", "fee_cents"),
+        *table.at_least(0, "tries"),
+        table.together("owed", "state NOT IN ('reserved', 'released')", "owed_at"),
+        table.together("sent", "state IN ('sent', 'confirmed', 'refused')", "sent_at"),
+        table.together("settled", "state IN ('confirmed', 'refused', 'released')", "settled_at"),
+        table.check("payee", "owed_at IS NULL OR (worker_id IS NOT NULL AND assignment_id IS NOT NULL)"),
+        table.check("bonus", "kind = 'bonus' OR example_id IS NULL"),
+        table.check("bonus_for", "kind <> 'bonus' OR owed_at IS NULL OR example_id IS NOT NULL"),
+        table.check("held", "held_at IS NULL OR state = 'sent'"),
+        table.together("held_reason", "held_at IS NOT NULL", "held_reason"),
     )  # fmt: skip
 
     key: Mapped[str] = mapped_column(LimitedText(64))

@@ -3,11 +3,12 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy import ForeignKey, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
-from round_manager.models.table import Numbered, at_least, check, filled, index, sha256, together
+from round_manager.models import table
+from round_manager.models.table import Numbered
 
 
 class AuditEntry(Numbered):
@@ -15,11 +16,11 @@ class AuditEntry(Numbered):
 
     __tablename__ = "audit_entry"
     __table_args__ = (
-        ForeignKeyConstraint(["round_id", "task_id"], ["round.id", "round.task_id"], ondelete="RESTRICT"),
-        index("ix_audit_entry_task", "task_id", "id"),
-        index("ix_audit_entry_round", "round_id", "id", where="round_id IS NOT NULL"),
-        index("ix_audit_entry_subject", "subject", "subject_id", "id"),
-        *filled("actor", "action", "subject", "reason"),
+        table.references(round_id="round.id", task_id="round.task_id"),
+        table.index("ix_audit_entry_task", "task_id", "id"),
+        table.index("ix_audit_entry_round", "round_id", "id", where="round_id IS NOT NULL"),
+        table.index("ix_audit_entry_subject", "subject", "subject_id", "id"),
+        *table.filled("actor", "action", "subject", "reason"),
     )
 
     at: Mapped[datetime]
@@ -43,9 +44,9 @@ class DataToken(Numbered):
     __table_args__ = (
         UniqueConstraint("key"),
         UniqueConstraint("sha256"),
-        index("ix_data_token_task", "task_id", "id"),
-        *filled("key"),
-        *sha256("sha256"),
+        table.index("ix_data_token_task", "task_id", "id"),
+        *table.filled("key"),
+        *table.sha256("sha256"),
     )
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
@@ -65,10 +66,10 @@ class ManagerStep(Numbered):
     __tablename__ = "manager_step"
     __table_args__ = (
         UniqueConstraint("name", "task"),
-        *filled("name", "ran_by", "waits", "error"),
-        *at_least(0, "failures"),
-        together("failing", "error IS NOT NULL", "failing_since"),
-        check("next_try", "next_try_at IS NULL OR error IS NOT NULL"),
+        *table.filled("name", "ran_by", "waits", "error"),
+        *table.at_least(0, "failures"),
+        table.together("failing", "error IS NOT NULL", "failing_since"),
+        table.check("next_try", "next_try_at IS NULL OR error IS NOT NULL"),
     )
 
     name: Mapped[str] = mapped_column(LimitedText(40))

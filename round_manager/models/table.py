@@ -5,7 +5,7 @@ import uuid
 from datetime import datetime
 from typing import Any, ClassVar, dataclass_transform
 
-from sqlalchemy import BigInteger, CheckConstraint, Double, Enum, Index, MetaData, Uuid, text
+from sqlalchemy import BigInteger, CheckConstraint, Double, Enum, ForeignKeyConstraint, Index, MetaData, Uuid, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column
 
 from round_manager.database.columns import Id, Json, LimitedText, UtcTime
@@ -63,6 +63,11 @@ def index(name: str, *columns: str, where: str | None = None, unique: bool = Fal
     if where is None:
         return Index(name, *columns, unique=unique)
     return Index(name, *columns, unique=unique, sqlite_where=text(where), postgresql_where=text(where))
+
+
+def references(**columns: str) -> ForeignKeyConstraint:
+    """Return a foreign key from columns of this table to columns of another one, whose row is kept."""
+    return ForeignKeyConstraint(list(columns), list(columns.values()), ondelete="RESTRICT")
 
 
 HEX = "0123456789abcdef"

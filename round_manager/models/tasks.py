@@ -12,19 +12,8 @@ from sqlalchemy.orm import Mapped, mapped_column
 from common.errors import Hint
 from round_manager.database.columns import Cents, LimitedText
 from round_manager.errors import StoredSpecInvalid
-from round_manager.models.table import (
-    WORD,
-    Numbered,
-    Table,
-    at_least,
-    check,
-    filled,
-    index,
-    one_of,
-    sha256,
-    together,
-    whole_cents,
-)
+from round_manager.models import table
+from round_manager.models.table import Numbered, Table
 from templates import TaskSpec
 
 WITHIN_BUDGET = (
@@ -48,11 +37,11 @@ class Task(Numbered):
     __tablename__ = "task"
     __table_args__ = (
         UniqueConstraint("name"),
-        check("name", f"length(name) BETWEEN 1 AND 40 AND trim(name, '{WORD}') = ''"),
-        *sha256("spec_sha256"),
-        check("worker_salt", "length(worker_salt) >= 32"),
-        *whole_cents("budget_cents"),
-        check("within_budget", WITHIN_BUDGET),
+        table.check("name", f"length(name) BETWEEN 1 AND 40 AND trim(name, '{table.WORD}') = ''"),
+        *table.sha256("spec_sha256"),
+        table.check("worker_salt", "length(worker_salt) >= 32"),
+        *table.whole_cents("budget_cents"),
+        table.check("within_budget", WITHIN_BUDGET),
     )
 
     name: Mapped[str] = mapped_column(LimitedText(40))
@@ -79,20 +68,20 @@ class Round(Numbered):
     __table_args__ = (
         UniqueConstraint("task_id", "number"),
         UniqueConstraint("id", "task_id"),
-        index("uq_round_live", "task_id", unique=True, where="status IN ('open', 'validating')"),
-        one_of("status", RoundStatus),
-        *at_least(1, "number", "target_fooling"),
-        *sha256("spec_sha256", "archive_sha256"),
-        *whole_cents("budget_cents"),
-        check("within_budget", WITHIN_BUDGET),
-        together("opened", "status <> 'draft'", "opened_at"),
-        together("validating", "status IN ('validating', 'closed')", "validating_at"),
-        together("closed", "status = 'closed'", "closed_at"),
-        check("in_order", "opened_at <= validating_at AND validating_at <= closed_at"),
-        check("paused", "paused_at IS NULL OR status IN ('open', 'validating')"),
-        check("frozen", "frozen_at IS NULL OR status = 'closed'"),
-        together("archived", "frozen_at IS NOT NULL", "archive_sha256"),
-        together("archive_place", "frozen_at IS NOT NULL", "archive_uri"),
+        table.index("uq_round_live", "task_id", unique=True, where="status IN ('open', 'validating')"),
+        table.one_of("status", RoundStatus),
+        *table.at_least(1, "number", "target_fooling"),
+        *table.sha256("spec_sha256", "archive_sha256"),
+        *table.whole_cents("budget_cents"),
+        table.check("within_budget", WITHIN_BUDGET),
+        table.together("opened", "status <> 'draft'", "opened_at"),
+        table.together("validating", "status IN ('validating', 'closed')", "validating_at"),
+        table.together("closed", "status = 'closed'", "closed_at"),
+        table.check("in_order", "opened_at <= validating_at AND validating_at <= closed_at"),
+        table.check("paused", "paused_at IS NULL OR status IN ('open', 'validating')"),
+        table.check("frozen", "frozen_at IS NULL OR status = 'closed'"),
+        table.together("archived", "frozen_at IS NOT NULL", "archive_sha256"),
+        table.together("archive_place", "frozen_at IS NOT NULL", "archive_uri"),
     )
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
@@ -124,11 +113,9 @@ class RoundModel(Table):
     __tablename__ = "round_model"
     __table_args__ = (
         ForeignKeyConstraint(["round_id", "task_id"], ["round.id", "round.task_id"], ondelete="CASCADE"),
-        ForeignKeyConstraint(
-            ["model_version_id", "task_id"], ["model_version.id", "model_version.task_id"], ondelete="RESTRICT"
-        ),
+        table.references(model_version_id="model_version.id", task_id="model_version.task_id"),
         UniqueConstraint("round_id", "rank"),
-        *at_least(0, "rank"),
+        *table.at_least(0, "rank"),
     )
 
     round_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
@@ -147,9 +134,9 @@ class Context(Numbered):
         UniqueConstraint("task_id", "position"),
         UniqueConstraint("id", "task_id"),
         # Covers the columns that handing out reads, so that long texts are not read.
-        index("ix_context_live", "task_id", "position", "id", where="retired_at IS NULL"),
-        *filled("key"),
-        *at_least(0, "position"),
+        table.index("ix_context_live", "task_id", "position", "id", where="retired_at IS NULL"),
+        *table.filled("key"),
+        *table.at_least(0, "position"),
     )
 
     public_id: Mapped[uuid.UUID]

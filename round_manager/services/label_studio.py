@@ -9,7 +9,7 @@ from ml_backend.judge import Judge
 from ml_backend.targets.target import Target
 from round_manager.audit import note
 from round_manager.errors import TaskError
-from round_manager.labelstudio import links
+from round_manager.labelstudio import projects
 from round_manager.labelstudio.connection import (
     BackendRoute,
     ConnectedProjects,
@@ -116,7 +116,7 @@ def label_studio_status(context: ServiceContext, label_studio: LabelStudio, task
 
 def connected_tasks(context: ServiceContext, label_studio: LabelStudio | None = None) -> list[str]:
     """Return the names of the tasks that are connected, to any Label Studio or to this one."""
-    return links.connected_tasks(context.store, label_studio.url if label_studio else None)
+    return projects.connected_tasks(context.store, label_studio.url if label_studio else None)
 
 
 class ConnectedLabelStudio:

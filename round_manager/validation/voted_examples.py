@@ -166,9 +166,9 @@ def gold_accuracy(session: Session, task: Task) -> dict[int, Rate]:
     """Return each worker's accuracy on gold items, by their database id."""
     given: Counter[int] = Counter()
     right: Counter[int] = Counter()
-    for answer in each_gold_answer(session, task):
-        given[answer.worker_id] += 1
-        right[answer.worker_id] += answer.is_right
+    for item, is_right in each_gold_answer(session, task):
+        given[item.worker_id] += 1
+        right[item.worker_id] += is_right
     return {worker_id: Rate(right[worker_id], count) for worker_id, count in given.items()}
 
 

@@ -29,17 +29,7 @@ from round_manager.examples.submissions import (
 )
 from round_manager.models import Attempt, Context, Example, ExampleStatus, ModelVersion, Source, WorkItem, WorkSession
 from round_manager.tasks.rounds import pinned_versions
-from round_manager.work.errors import (
-    RELOAD_PAGE,
-    SKIP_ITEM,
-    AlreadySubmitted,
-    InvalidInput,
-    NoAttemptsLeft,
-    PageInputUnreadable,
-    PageUnknown,
-    TextTooLong,
-    WrittenElsewhere,
-)
+from round_manager.work import errors
 from round_manager.work.sessions import SessionContext, find_item, items_of, lock_session, session_context
 from templates import TaskSpec
 
@@ -129,13 +119,13 @@ class CreationItem:
     def require_unwritten(self) -> None:
         """Raise AlreadySubmitted if an example was submitted for the item."""
         if self.example is not None:
-            raise AlreadySubmitted("this example is already submitted; go on with the next one")
+            raise errors.AlreadySubmitted("this example is already submitted; go on with the next one")
 
     def require_not_written_elsewhere(self) -> None:
         """Raise WrittenElsewhere if the worker has an example on this context by another page."""
         if self.is_written_elsewhere:
             text = "you already submitted an example on this text on another page"
-            raise WrittenElsewhere(f"{text}; skip it here, or return the HIT", hint=SKIP_ITEM)
+            raise errors.WrittenElsewhere(f"{text}; skip it here, or return the HIT", hint=errors.SKIP_ITEM)
 
     def input_of(self, page: PageInput) -> AttemptInput:
         """Return what a verdict must be about: the item's own context and target, and the worker's texts."""
@@ -161,14 +151,6 @@ class CreationItem:
 ReadInput = Callable[[CreationItem], PageInput]
 
 
-def read_target(value: Mapping[str, Any]) -> tuple[str | None, Mapping[str, Any] | None]:
-    """Return the label and the answer that a page sent as JSON; only their form is checked."""
-    label, answer = value.get("label"), value.get("answer")
-    if not isinstance(label, str | None) or not isinstance(answer, dict | None):
-        raise PageInputUnreadable
-    return label, answer
-
-
 def creation_items(session: Session, context: SessionContext) -> list[CreationItem]:
     """Return the examples to write in a session."""
     return [load_item(session, context.spec, row) for row in items_of(session, context.work)]
@@ -178,7 +160,9 @@ def creation_item(session: Session, context: SessionContext, item: int) -> Creat
     """Return the example to write of that number."""
     row = find_item(session, context.work, item)
     if row.context_id is None:
-        raise PageUnknown("this HIT asks for judgements, not for texts; load the page again", hint=RELOAD_PAGE)
+        raise errors.PageUnknown(
+            "this HIT asks for judgements, not for texts; load the page again", hint=errors.RELOAD_PAGE
+        )
     return load_item(session, context.spec, row)
 
 
@@ -216,7 +200,7 @@ def check_attempt(
             if most == 1
             else f"all {most} attempts for this example are used"
         )
-        raise NoAttemptsLeft(f"{used}; submit one of your texts, or skip this one", hint=SKIP_ITEM)
+        raise errors.NoAttemptsLeft(f"{used}; submit one of your texts, or skip this one", hint=errors.SKIP_ITEM)
     round = context.open_round
     versions, holder = pinned_versions(session, round), str(context.work.public_id)
     return JudgeRequest(context.spec, round.number, versions, asked.fields, asked.target, holder)
@@ -273,12 +257,12 @@ def attempt_fields(spec: TaskSpec) -> tuple[Any, ...]:
     return tuple(field for field in spec.fields if field.role in ATTEMPT_ROLES)
 
 
-def input_error(spec: TaskSpec, problem: InputProblem) -> InvalidInput:
+def input_error(spec: TaskSpec, problem: InputProblem) -> errors.InvalidInput:
     """Return the error for a problem, with the fields' titles as the page shows them."""
     text = problem.text
     for field in spec.fields:
         text = text.replace(f"`{field.name}`", f"“{field.title}”")
-    return TextTooLong(text) if problem.is_too_long else InvalidInput(text)
+    return errors.TextTooLong(text) if problem.is_too_long else errors.InvalidInput(text)
 
 
 def is_written_elsewhere(session: Session, spec: TaskSpec, row: WorkItem) -> bool:

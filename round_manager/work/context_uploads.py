@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from sqlalchemy import bindparam, func, insert, select, update
 from sqlalchemy.orm import Session
 
-from round_manager.audit import NO_REASON
+from round_manager import audit
 from round_manager.database.columns import public_id
-from round_manager.models import AuditEntry, Context, Task
+from round_manager.models import Context, Task
 from round_manager.tasks.contexts import KEPT, REPLACED, UPLOAD, changed_key, extra_of, key_of
 from round_manager.work.leases import lock_task
 from templates.rows import Context as PackContext
@@ -65,7 +65,7 @@ def upload_contexts(
         upload.put_in_order()
     done = ContextsUploaded(upload.added, upload.brought_back, upload.unchanged, upload.retired)
     if done.changes:
-        _note(session, task, done, actor=actor, reason=reason, now=now)
+        audit.note(session, "uploaded contexts", task, actor=actor, reason=reason, now=now, of=task, after=asdict(done))
     session.flush()
     return done
 
@@ -184,17 +184,3 @@ def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
     some = iter(items)
     while batch := list(islice(some, BATCH)):
         yield batch
-
-
-def _note(session: Session, task: Task, done: ContextsUploaded, *, actor: str, reason: str, now: datetime) -> None:
-    entry = AuditEntry(
-        at=now,
-        actor=actor,
-        action="uploaded contexts",
-        reason=reason.strip() or NO_REASON,
-        task_id=task.id,
-        subject=Task.__tablename__,
-        subject_id=task.id,
-        after=asdict(done),
-    )
-    session.add(entry)

@@ -18,6 +18,7 @@ from round_manager.examples.submissions import (
 )
 from round_manager.models import Attempt, Context, Example, LeaseEnd, Source, WorkItem, WorkSession
 from round_manager.tasks.contexts import pack_context
+from round_manager.work import errors
 from round_manager.work.attempts import (
     AttemptInput,
     CreationItem,
@@ -26,13 +27,6 @@ from round_manager.work.attempts import (
     is_written_elsewhere,
     load_item,
     lock_item,
-)
-from round_manager.work.errors import (
-    RETURN_HIT,
-    AlreadySubmitted,
-    DuplicateText,
-    MoreAttemptsNeeded,
-    NotAskedYet,
 )
 from round_manager.work.leases import end_lease, label_counts, lease_contexts, lock_task
 from round_manager.work.sessions import SessionContext, add_item_time, items_of, session_context
@@ -48,7 +42,7 @@ def assign_contexts(session: Session, context: SessionContext, *, now: datetime)
     found = _lease(session, context, len(lacking), now)
     if not found and not there:
         text = "you have written on everything that there is in this task; return the HIT, please"
-        raise NothingToDo(text, hint=RETURN_HIT)
+        raise NothingToDo(text, hint=errors.RETURN_HIT)
     session.add_all(
         WorkItem(session_id=work.id, worker_id=work.worker_id, item=item, context_id=context_id, label=label)
         for item, (context_id, label) in zip(lacking, found, strict=False)
@@ -72,12 +66,14 @@ def skip(
     shown.require_unwritten()
     if not shown.can_skip:
         often, missing = count(context.spec.work.tries_before_skip, "time"), shown.attempts_missing
-        raise MoreAttemptsNeeded(f"ask the model at least {often} before you skip this one; that is {missing} more")
+        raise errors.MoreAttemptsNeeded(
+            f"ask the model at least {often} before you skip this one; that is {missing} more"
+        )
     row, given_up = shown.row, shown.row.context_id
     found = _lease(session, context, 1, now)
     if not found:
         text = "there is nothing else that you have not had; go on with this one, or return the HIT"
-        raise NothingToDo(text, hint=RETURN_HIT)
+        raise NothingToDo(text, hint=errors.RETURN_HIT)
     ((row.context_id, row.label),) = found
     row.draft = {}
     add_item_time(session, context.work, row, active_ms, now=now)
@@ -108,7 +104,7 @@ def submit_item(
         same = (known.fields, known.label, known.answer) == (fields, asked.label, asked.answer)
         if same and (known.explanation or {}) == reasons:
             return known
-        raise AlreadySubmitted("something else was already submitted for this example; go on with the next one")
+        raise errors.AlreadySubmitted("something else was already submitted for this example; go on with the next one")
     context.require_open(now)
     _check_names(spec, page)
     submission = Submission(
@@ -134,13 +130,13 @@ def _checked(
         raise input_error(spec, problem)
     attempt = item.attempt_on(asked)
     if attempt is None:
-        raise NotAskedYet("the model has not been asked about exactly this text; ask it, then submit")
+        raise errors.NotAskedYet("the model has not been asked about exactly this text; ask it, then submit")
     if not attempt.fooled and item.attempts_missing:
         often = count(spec.work.tries_before_skip, "time")
         text = f"the model was right; ask it at least {often} before you submit a text that does not fool it"
-        raise MoreAttemptsNeeded(f"{text}; that is {item.attempts_missing} more")
+        raise errors.MoreAttemptsNeeded(f"{text}; that is {item.attempts_missing} more")
     if is_duplicate(session, context.open_round, submission):
-        raise DuplicateText("you already submitted the same text; write another one")
+        raise errors.DuplicateText("you already submitted the same text; write another one")
     # Read again: another page of this worker may have submitted while this one waited for the author's lock.
     elsewhere = is_written_elsewhere(session, spec, item.row)
     replace(item, is_written_elsewhere=elsewhere).require_not_written_elsewhere()

@@ -5,9 +5,8 @@ a vote. It counts once the marketplace has confirmed who gave it. Flags, which t
 withdrawn since do not count against a worker.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, or_, select
@@ -38,19 +37,6 @@ FLAG = WorkItem.judgement["flag"].as_string()
 
 
 @dataclass(frozen=True)
-class GoldAnswer:
-    """A worker's judgement of an item with a known answer."""
-
-    worker_id: int
-    session_id: int
-    item: int
-    expected: str
-    given: Mapping[str, Any]
-    is_right: bool
-    judged_at: datetime
-
-
-@dataclass(frozen=True)
 class GoldFlag:
     """A worker's objection to a gold item: a verified example, or an item of the owner's own."""
 
@@ -77,20 +63,14 @@ def choose_gold(session: Session, context: SessionContext, most: int) -> list[Wo
     return [WorkItem(session_id=context.work.id, worker_id=context.work.worker_id, item=0, **one) for one in drawn]
 
 
-def each_gold_answer(session: Session, task: Task, worker_id: int | None = None) -> Iterator[GoldAnswer]:
-    """Yield the judgements of the task's gold, without flags, the oldest first; of one worker if one is given."""
+def each_gold_answer(session: Session, task: Task) -> Iterator[tuple[WorkItem, bool]]:
+    """Yield the judged items of the task's gold, without flags, and whether each judgement is right; oldest first."""
     spec = spec_of(task)
     holds = or_(WorkItem.gold_id.is_not(None), Example.status == ExampleStatus.VERIFIED)
     wanted = _judged_gold().outerjoin(Example, Example.id == WorkItem.example_id)
     wanted = wanted.where(Hit.task_id == task.id, holds, FLAG.is_(None))
-    if worker_id is not None:
-        wanted = wanted.where(WorkItem.worker_id == worker_id)
     for row in session.scalars(wanted.execution_options(yield_per=READ_AT_ONCE)):
-        if row.judgement is not None and row.judged_at is not None:
-            is_right = _is_right(spec, row)
-            yield GoldAnswer(
-                row.worker_id, row.session_id, row.item, _expected(row), row.judgement, is_right, row.judged_at
-            )
+        yield row, _is_right(spec, row)
 
 
 def each_gold_flag(session: Session, *where: ColumnElement[bool]) -> Iterator[GoldFlag]:
@@ -115,16 +95,12 @@ def _judged_gold() -> Select[WorkItem]:
     )
 
 
-def _expected(row: WorkItem) -> str:
-    return row.expected_label or str((row.expected_answer or {}).get("text"))
-
-
 def _is_right(spec: TaskSpec, row: WorkItem) -> bool:
     given = row.judgement or {}
     if row.expected_label is not None:
         return bool(given.get("label") == row.expected_label)
-    text = (given.get("answer") or {}).get("text")
-    return text is not None and f1_score(str(text), _expected(row)) >= spec.validation.span_f1
+    text, expected = ((answer or {}).get("text") for answer in (given.get("answer"), row.expected_answer))
+    return text is not None and f1_score(str(text), str(expected)) >= spec.validation.span_f1
 
 
 def _from_owner(session: Session, context: SessionContext) -> list[dict[str, Any]]:

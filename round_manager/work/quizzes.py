@@ -25,28 +25,12 @@ from round_manager.models import (
     WorkSession,
     spec_of,
 )
-from round_manager.work.errors import RELOAD_PAGE, RETURN_HIT, InvalidInput, PageUnknown
+from round_manager.work import errors
 from round_manager.work.sessions import SessionContext, lock_for_work
 from templates import TaskSpec
 from templates.sections import Quiz
 
 WHOLE = 100
-
-
-@dataclass(frozen=True)
-class ShownQuestion:
-    """A question as its page shows it."""
-
-    question: str
-    choices: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class MarkedAnswer:
-    """Whether one answer was right; `explain` is empty if it was."""
-
-    is_right: bool
-    explain: str
 
 
 @dataclass(frozen=True)
@@ -61,23 +45,18 @@ class QuizPass:
 def quiz_of(spec: TaskSpec) -> Quiz:
     """Return the task's quiz, or raise PageUnknown."""
     if spec.quiz is None:
-        raise PageUnknown("this task has no quiz; return the HIT, please", hint=RETURN_HIT)
+        raise errors.PageUnknown("this task has no quiz; return the HIT, please", hint=errors.RETURN_HIT)
     return spec.quiz
-
-
-def quiz_questions(spec: TaskSpec) -> list[ShownQuestion]:
-    """Return the questions, without their answers."""
-    return [ShownQuestion(one.question, one.choices) for one in quiz_of(spec).questions]
 
 
 def check_quiz(session: Session, context: SessionContext) -> None:
     """Raise NothingToDo if the worker has passed, or has no attempts left."""
     passed = _counted(context).where(QuizResult.passed, WorkSession.id != context.work.id)
     if session.scalar(passed):
-        raise NothingToDo("you have passed this quiz already; return the HIT, please", hint=RETURN_HIT)
+        raise NothingToDo("you have passed this quiz already; return the HIT, please", hint=errors.RETURN_HIT)
     if not attempts_left(session, context):
         text = "you have taken this quiz as often as it can be taken; return the HIT, please"
-        raise NothingToDo(text, hint=RETURN_HIT)
+        raise NothingToDo(text, hint=errors.RETURN_HIT)
 
 
 def attempts_left(session: Session, context: SessionContext) -> int:
@@ -95,7 +74,7 @@ def take_quiz(session: Session, work: WorkSession, answers: Sequence[int], *, no
     """Score and store an attempt; the same answers again, or any after passing, use no further attempt."""
     context = lock_for_work(session, work, now=now)
     if context.hit.kind is not HitKind.QUIZ:
-        raise PageUnknown("this HIT has no quiz; load the page again", hint=RELOAD_PAGE)
+        raise errors.PageUnknown("this HIT has no quiz; load the page again", hint=errors.RELOAD_PAGE)
     quiz = quiz_of(context.spec)
     given = list(answers)
     taken = results_of(session, work)
@@ -104,7 +83,7 @@ def take_quiz(session: Session, work: WorkSession, answers: Sequence[int], *, no
             return one
     choices = [len(question.choices) for question in quiz.questions]
     if len(given) != len(choices) or not all(map(_is_choice, given, choices)):
-        raise InvalidInput("answer every question, each with one of its choices")
+        raise errors.InvalidInput("answer every question, each with one of its choices")
     check_quiz(session, context)
     right = sum(answer == question.answer for answer, question in zip(given, quiz.questions, strict=True))
     result = QuizResult(
@@ -123,13 +102,10 @@ def take_quiz(session: Session, work: WorkSession, answers: Sequence[int], *, no
     return result
 
 
-def marked(spec: TaskSpec, result: QuizResult) -> list[MarkedAnswer]:
-    """Return whether each answer was right, with an explanation for the wrong ones."""
-    given = result.answers["given"]
-    return [
-        MarkedAnswer(answer == one.answer, "" if answer == one.answer else one.explain)
-        for answer, one in zip(given, quiz_of(spec).questions, strict=False)
-    ]
+def explanations(spec: TaskSpec, result: QuizResult) -> list[str | None]:
+    """Return why each wrong answer is wrong, and None for each right one."""
+    answered = zip(result.answers["given"], quiz_of(spec).questions, strict=False)
+    return [None if answer == one.answer else one.explain for answer, one in answered]
 
 
 def ungranted_passes(session: Session, marketplace: str) -> list[QuizPass]:

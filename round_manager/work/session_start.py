@@ -29,15 +29,8 @@ from round_manager.models import (
     ensure_worker,
 )
 from round_manager.tasks.rounds import LIVE
+from round_manager.work import errors
 from round_manager.work.creation import assign_contexts
-from round_manager.work.errors import (
-    REOPEN_HIT,
-    RETURN_HIT,
-    AlreadySubmitted,
-    HitNotAccepted,
-    HitUnavailable,
-    WorkerBlocked,
-)
 from round_manager.work.leases import end_leases, lock_task, make_room
 from round_manager.work.quizzes import check_quiz, results_of
 from round_manager.work.sessions import lock_session, session_context, sweep
@@ -89,7 +82,7 @@ def _make(session: Session, hit: Hit, assignment: str, worker: str, now: datetim
         Assignment.marketplace == hit.marketplace, Assignment.external_id == assignment
     )
     if session.scalar(submitted) is not None:
-        raise AlreadySubmitted("this HIT is already submitted; take another one")
+        raise errors.AlreadySubmitted("this HIT is already submitted; take another one")
     work = WorkSession(
         public_id=public_id(now),
         hit_id=hit.id,
@@ -169,7 +162,7 @@ def _find(session: Session, hit: Hit, assignment: str, worker: str) -> WorkSessi
         or_(Block.task_id.is_(None), Block.task_id == hit.task_id),
     )
     if session.scalar(blocked.limit(1)) is not None:
-        raise WorkerBlocked("you cannot work on this task; return the HIT, please", hint=RETURN_HIT)
+        raise errors.WorkerBlocked("you cannot work on this task; return the HIT, please", hint=errors.RETURN_HIT)
     claimed = select(WorkSession).where(
         WorkSession.hit_id == hit.id,
         WorkSession.claimed_assignment == assignment,
@@ -178,23 +171,25 @@ def _find(session: Session, hit: Hit, assignment: str, worker: str) -> WorkSessi
     return session.scalar(claimed.execution_options(populate_existing=True))
 
 
-def _problem(session: Session, hit: Hit) -> HitUnavailable | None:
+def _problem(session: Session, hit: Hit) -> errors.HitUnavailable | None:
     """Return why the HIT cannot be started, or None."""
     # A HIT is on the marketplace before we have read the reply to its creation; a worker can be faster.
     being_posted = hit.status is HitStatus.PLANNED and hit.sent_at is not None
     if (hit.status in NOT_THERE and not being_posted) or hit.finished_at is not None:
-        return HitUnavailable("this HIT is not on the marketplace; take another one")
+        return errors.HitUnavailable("this HIT is not on the marketplace; take another one")
     if hit.round_id is None:
         return None
     round = session.get_one(Round, hit.round_id, populate_existing=True)
     if round.status not in LIVE:
-        return HitUnavailable("this round is closed and takes no more work; return the HIT, please", hint=RETURN_HIT)
+        return errors.HitUnavailable(
+            "this round is closed and takes no more work; return the HIT, please", hint=errors.RETURN_HIT
+        )
     if round.status is RoundStatus.VALIDATING and hit.kind is HitKind.CREATE:
         text = "this round has what it needs, and nothing new is written in it; return the HIT, please"
-        return HitUnavailable(text, hint=RETURN_HIT)
+        return errors.HitUnavailable(text, hint=errors.RETURN_HIT)
     if round.paused_at is not None:
         text = "this task is paused at the moment; return the HIT, please, and come again later"
-        return HitUnavailable(text, hint=RETURN_HIT)
+        return errors.HitUnavailable(text, hint=errors.RETURN_HIT)
     return None
 
 
@@ -202,7 +197,7 @@ def _check_claim(assignment: str, worker: str) -> None:
     for name, claimed in (("assignment", assignment), ("worker", worker)):
         if not _is_id(claimed):
             text = f"the marketplace did not say which {name} this is; open the HIT again from there"
-            raise HitNotAccepted(text, hint=REOPEN_HIT)
+            raise errors.HitNotAccepted(text, hint=errors.REOPEN_HIT)
 
 
 def _is_id(text: str) -> bool:

@@ -31,20 +31,8 @@ from round_manager.models import (
     spec_of,
 )
 from round_manager.tasks.rounds import LIVE
+from round_manager.work import errors
 from round_manager.work.context_strategies import is_live
-from round_manager.work.errors import (
-    RELOAD_PAGE,
-    REOPEN_HIT,
-    RETURN_HIT,
-    SUBMIT_HIT,
-    AlreadySubmitted,
-    HitIncomplete,
-    HitReassigned,
-    InvalidInput,
-    PageUnknown,
-    RoundTakesNoWork,
-    TextTooLong,
-)
 from round_manager.work.leases import end_leases, some_rows
 from templates import TaskSpec
 
@@ -71,16 +59,16 @@ class SessionContext:
     def open_round(self) -> Round:
         """The round; PageUnknown for a HIT without one."""
         if self.round is None:
-            raise PageUnknown("this HIT belongs to no round; return it", hint=RETURN_HIT)
+            raise errors.PageUnknown("this HIT belongs to no round; return it", hint=errors.RETURN_HIT)
         return self.round
 
     def require_time_left(self, now: datetime) -> None:
         """Raise a WorkRefused unless the session is open and its time is not over."""
         status = self.work.status
         if status in (SessionStatus.SUBMITTED, SessionStatus.CONFIRMED):
-            raise AlreadySubmitted("this HIT is already submitted; nothing can be changed any more")
+            raise errors.AlreadySubmitted("this HIT is already submitted; nothing can be changed any more")
         if status is SessionStatus.UNCONFIRMED:
-            raise HitReassigned
+            raise errors.HitReassigned
         if status is SessionStatus.EXPIRED or now >= self.work.expires_at:
             raise TimeIsOver("the time for this HIT is over; return it and take another one")
 
@@ -89,14 +77,16 @@ class SessionContext:
         self.require_time_left(now)
         if not self.takes_work:
             text = "this round was closed and takes no more work; submit the HIT as it is"
-            raise RoundTakesNoWork(text, hint=SUBMIT_HIT)
+            raise errors.RoundTakesNoWork(text, hint=errors.SUBMIT_HIT)
 
 
 def find_session(session: Session, public_id: UUID) -> WorkSession:
     """Return the session of that public id."""
     found = session.scalar(select(WorkSession).where(WorkSession.public_id == public_id))
     if found is None:
-        raise PageUnknown("this page is not known here; open the HIT again on the marketplace", hint=REOPEN_HIT)
+        raise errors.PageUnknown(
+            "this page is not known here; open the HIT again on the marketplace", hint=errors.REOPEN_HIT
+        )
     return found
 
 
@@ -111,13 +101,6 @@ def lock_session(session: Session, work: WorkSession) -> WorkSession:
     """Lock the session's row until the transaction ends, and return it as it is now."""
     session.flush()
     return session.get_one(WorkSession, work.id, with_for_update={"key_share": True}, populate_existing=True)
-
-
-def lock_in_time(session: Session, work: WorkSession, *, now: datetime) -> SessionContext:
-    """Lock a session that has time left, or raise a WorkRefused."""
-    context = session_context(session, lock_session(session, work))
-    context.require_time_left(now)
-    return context
 
 
 def lock_for_work(session: Session, work: WorkSession, *, now: datetime) -> SessionContext:
@@ -138,7 +121,7 @@ def find_item(session: Session, work: WorkSession, item: int) -> WorkItem:
     wanted = select(WorkItem).where(WorkItem.session_id == work.id, WorkItem.item == item)
     found = session.scalar(wanted.execution_options(populate_existing=True)) if known else None
     if found is None:
-        raise PageUnknown("this HIT has no such item; load the page again", hint=RELOAD_PAGE)
+        raise errors.PageUnknown("this HIT has no such item; load the page again", hint=errors.RELOAD_PAGE)
     return found
 
 
@@ -195,9 +178,9 @@ def check_text(value: Any, longest: int, what: str) -> None:
         size = len(value) if isinstance(value, str) else len(json_text(value))
         json_text(value)
     except BadValueError as error:
-        raise InvalidInput(f"{what} cannot be kept: {error}") from error
+        raise errors.InvalidInput(f"{what} cannot be kept: {error}") from error
     if size > longest:
-        raise TextTooLong(f"{what} has {size} characters; at most {longest} are accepted")
+        raise errors.TextTooLong(f"{what} has {size} characters; at most {longest} are accepted")
 
 
 # How long the lease on a judged example lasts after the HIT was submitted; the marketplace confirms within minutes.
@@ -223,14 +206,15 @@ def finish(session: Session, work: WorkSession, *, now: datetime) -> WorkSession
     held = lock_session(session, work)
     if held.status in (SessionStatus.SUBMITTED, SessionStatus.CONFIRMED):
         return held
-    context = lock_in_time(session, held, now=now)
+    context = session_context(session, held)
+    context.require_time_left(now)
     # A worker whose round was closed meanwhile submits what they have, and is paid.
     left = missing_items(session, context) if context.takes_work else []
     if left:
         # Workers count from one.
         numbers = ", ".join(str(item + 1) for item in left)
         done = "the quiz is not answered" if context.hit.kind is HitKind.QUIZ else f"not done yet: {numbers}"
-        raise HitIncomplete(f"{done}; nothing is submitted before all is done")
+        raise errors.HitIncomplete(f"{done}; nothing is submitted before all is done")
     held.status, held.submitted_at = SessionStatus.SUBMITTED, now
     mine = (Lease.session_id == held.id) & Lease.session_id.is_not(None) & is_live(now)
     session.execute(update(Lease).where(mine).values(expires_at=now + KEPT_FOR))

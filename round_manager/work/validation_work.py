@@ -11,9 +11,9 @@ from round_manager.database.columns import json_text
 from round_manager.errors import BadValueError, NothingToDo
 from round_manager.examples.submissions import InputProblem, answer_problem
 from round_manager.models import Example, GoldItem, WorkItem, WorkSession
-from round_manager.work.attempts import ANSWER_KEYS, input_error, read_target
+from round_manager.work import errors
+from round_manager.work.attempts import ANSWER_KEYS, input_error
 from round_manager.work.context_strategies import order_key, seed_of
-from round_manager.work.errors import RELOAD_PAGE, RETURN_HIT, PageInputUnreadable, PageUnknown
 from round_manager.work.gold import choose_gold, gold_count
 from round_manager.work.leases import lease_examples
 from round_manager.work.sessions import SessionContext, add_item_time, find_item, items_of, lock_for_work
@@ -31,14 +31,6 @@ class Judgement:
     answer: Mapping[str, Any] | None = None
     flag: str | None = None
     comment: str | None = None
-
-    @classmethod
-    def read(cls, value: Any) -> "Judgement":
-        """Return what a page sent as JSON; only its form is checked."""
-        rest = [value.get("flag"), value.get("comment")] if isinstance(value, dict) else [0]
-        if not all(isinstance(text, str | None) for text in rest):
-            raise PageInputUnreadable
-        return cls(*read_target(value), *rest)
 
     def record(self) -> dict[str, Any]:
         """Return the judgement as it is stored."""
@@ -64,7 +56,7 @@ def assign_examples(session: Session, context: SessionContext, *, now: datetime)
     found = lease_examples(session, work, context.open_round, most - len(known), now=now)
     if not found:
         text = "there is nothing to check for you at the moment; return the HIT, please"
-        raise NothingToDo(text, hint=RETURN_HIT)
+        raise NothingToDo(text, hint=errors.RETURN_HIT)
     rows = [
         WorkItem(
             session_id=work.id, worker_id=work.worker_id, item=0, example_id=example.id, author_id=example.author_id
@@ -109,7 +101,9 @@ def judge_item(
 def _find(session: Session, work: WorkSession, item: int) -> WorkItem:
     row = find_item(session, work, item)
     if row.context_id is not None:
-        raise PageUnknown("this HIT asks for a text, not for judgements; load the page again", hint=RELOAD_PAGE)
+        raise errors.PageUnknown(
+            "this HIT asks for a text, not for judgements; load the page again", hint=errors.RELOAD_PAGE
+        )
     return row
 
 

@@ -6,14 +6,16 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from round_manager.labelstudio.errors import LabelStudioError, LabelStudioRefused, ProjectNotFound
 from round_manager.labelstudio.port import (
     TASK_KEY,
     WORKER_FIELD,
     BackendAuth,
     BackendConnection,
     Json,
+    LabelStudioError,
+    LabelStudioRefused,
     Project,
+    ProjectNotFound,
     ProjectTask,
     ProjectWebhook,
     TaskPage,

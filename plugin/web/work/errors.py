@@ -13,7 +13,7 @@ from common.errors import CodedError
 from common.text import sentence
 from plugin.backend_client import BackendUnavailable, BackendVerdictRejected, JudgementRefused
 from plugin.errors import PluginError
-from plugin.web.error_responses import INTERNAL_ERROR, ApiError
+from plugin.web.middleware import INTERNAL_ERROR, ApiError
 from round_manager.errors import OtherText, RoundManagerError, StaleVerdict, TimeIsOver, WorkRefused
 from round_manager.work.errors import RETURN_HIT, PageInputUnreadable, TextTooLong
 

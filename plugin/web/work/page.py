@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 from uuid import UUID
@@ -72,37 +72,27 @@ class PackContent:
         return data
 
 
+@dataclass(frozen=True)
 class HitPages:
     """Creates the setup of a HIT's page."""
 
-    def __init__(
-        self,
-        store: LazyStore,
-        links: HitLinks,
-        tokens: PageTokens,
-        site: MarketSite,
-        parameters: PageParameters,
-        packs: PackCache,
-        clock: Clock,
-        limits: PageLimits,
-    ) -> None:
-        self._store = store
-        self._links = links
-        self._tokens = tokens
-        self._site = site
-        self._parameters = parameters
-        self._packs = packs
-        self._clock = clock
-        self._limits = limits
+    store: LazyStore
+    links: HitLinks
+    tokens: PageTokens
+    site: MarketSite
+    parameters: PageParameters
+    packs: PackCache
+    clock: Clock
+    limits: PageLimits
 
     def setup(self, hit: str, query: Mapping[str, str]) -> Json:
         """Return the setup for the worker whom the marketplace names, or a preview."""
         public_id = self._checked(hit, query.get("key", ""))
-        visit = self._parameters.read(query)
-        context = ServiceContext(self._store.open(), self._clock)
+        visit = self.parameters.read(query)
+        context = ServiceContext(self.store.open(), self.clock)
         if visit.is_preview:
             return self._setup(services.find_hit(context, public_id), None)
-        if self._parameters.submit_to and not self._site.accepts(visit.submit_to):
+        if self.parameters.submit_to and not self.site.accepts(visit.submit_to):
             text = "this page was opened from a place that is not the marketplace; open the HIT there again"
             raise PageUnknown(text, hint=REOPEN_HIT)
         details, work = services.open_page(
@@ -111,19 +101,19 @@ class HitPages:
             visit.assignment_id,
             visit.worker_id,
             submit_to=visit.submit_to,
-            before_new=lambda: self._limits.open(public_id),
+            before_new=lambda: self.limits.open(public_id),
         )
-        return self._setup(details, self._tokens.make(OpenPage(work.public_id, visit.submit_to)))
+        return self._setup(details, self.tokens.make(OpenPage(work.public_id, visit.submit_to)))
 
     def _checked(self, hit: str, key: str) -> UUID:
         try:
-            return self._links.check(hit, key)
+            return self.links.check(hit, key)
         except PluginError as error:
             raise PageGone(f"{error}; open the HIT again on the marketplace", hint=REOPEN_HIT) from error
 
     def _setup(self, shown: HitDetails, token: str | None) -> Json:
         kind, spec = shown.hit.kind, shown.spec
-        pack = self._packs.find(shown.task.name, shown.task.folder)
+        pack = self.packs.find(shown.task.name, shown.task.folder)
         bonus = spec.pay.fooled_bonus_cents if kind is HitKind.CREATE else 0
         warning = spec.work.content_warning
         return {

@@ -1,17 +1,29 @@
-"""Sessions, items and verdicts as JSON for the page's script, without anything that a worker must not know."""
+"""The JSON of a worker's page: sessions, items and verdicts for its script, and what the script sends back.
 
-from collections.abc import Mapping
+Nothing that a worker must not know is sent. Only the form of what arrives is checked here.
+"""
+
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ml_backend.verdict import ModelOutput, Verdict
+from round_manager.examples.submissions import InputProblem
+from round_manager.labelstudio.annotations import read_judgement, read_submission
+from round_manager.labelstudio.port import UnreadableAnnotation
 from round_manager.models import Attempt, HitKind, QuizResult
 from round_manager.services.work import PageState
 from round_manager.tasks.contexts import pack_context
-from round_manager.work.attempts import CreationItem
-from round_manager.work.quizzes import marked, quiz_questions
-from round_manager.work.validation_work import ValidationItem
+from round_manager.work.attempts import CreationItem, PageInput, attempt_fields, input_error
+from round_manager.work.errors import PageInputUnreadable
+from round_manager.work.quizzes import explanations, quiz_of
+from round_manager.work.validation_work import Judgement, ValidationItem
 from templates import TaskSpec
 from templates.payloads import Json, creation_task, validation_task
+
+Body = Mapping[str, Any]
+Result = list[Mapping[str, Any]]
+MOST_RESULTS = 200
+MOST_ACTIVE_MS = 30 * 24 * 3_600_000
 
 
 def state_json(page: PageState) -> Json:
@@ -76,7 +88,7 @@ def validation_json(spec: TaskSpec, item: ValidationItem) -> Json:
 
 def quiz_items(spec: TaskSpec, taken: QuizResult | None) -> list[Json]:
     """Return the questions with the last answers."""
-    questions = quiz_questions(spec)
+    questions = quiz_of(spec).questions
     given = [None] * len(questions) if taken is None else taken.answers["given"]
     return [
         {"item": number, "question": one.question, "choices": list(one.choices), "given": answer}
@@ -90,7 +102,7 @@ def quiz_json(spec: TaskSpec, taken: QuizResult, left: int) -> Json:
         "passed": taken.passed,
         "right": taken.right_answers,
         "of": taken.questions,
-        "explain": [one.explain or None for one in marked(spec, taken)],
+        "explain": explanations(spec, taken),
         "attempts_left": left,
     }
 
@@ -131,3 +143,64 @@ def _said(spec: TaskSpec, said: ModelOutput) -> Mapping[str, Any]:
         "title": spec.label_title(said.prediction) if known else said.prediction,
         "confidence": said.confidence,
     }
+
+
+def result_in(body: Body) -> Result:
+    """Return the editor's serialised annotation."""
+    result = body.get("result")
+    if not isinstance(result, list) or len(result) > MOST_RESULTS or not all(isinstance(one, dict) for one in result):
+        raise PageInputUnreadable
+    return result
+
+
+def text_in(body: Body, name: str) -> str:
+    """Return a text that the page sent, empty if it sent none."""
+    text = body.get(name, "")
+    if not isinstance(text, str):
+        raise PageInputUnreadable
+    return text
+
+
+def mark_in(body: Body) -> str:
+    """Return the mark of what the page shows, which each call about an example to write carries."""
+    mark = body.get("mark")
+    if not isinstance(mark, str):
+        raise PageInputUnreadable
+    return mark
+
+
+def active_in(body: Body) -> int | None:
+    """Return the milliseconds of active time that the page has counted so far, if it says."""
+    active = body.get("active_ms")
+    if active is None:
+        return None
+    if not isinstance(active, int) or isinstance(active, bool) or not 0 <= active <= MOST_ACTIVE_MS:
+        raise PageInputUnreadable
+    return active
+
+
+def reader(result: Result, *, only_attempt: bool = False) -> Callable[[CreationItem], PageInput]:
+    """Return a function that reads the editor's content; an attempt leaves the other fields of the page aside."""
+
+    def read(item: CreationItem) -> PageInput:
+        spec = item.spec.model_copy(update={"fields": attempt_fields(item.spec)}) if only_attempt else item.spec
+        try:
+            found = read_submission(spec, item.context.fields, item.target, {"result": result})
+        except UnreadableAnnotation as error:
+            raise input_error(item.spec, InputProblem(str(error))) from error
+        return PageInput({**found.fields, **found.explanation}, found.label, found.answer)
+
+    return read
+
+
+def judgement_in(spec: TaskSpec, item: ValidationItem, body: Body) -> Judgement:
+    """Return the judgement: from the editor, or a flag beside it."""
+    if "result" not in body:
+        flag, comment = body.get("flag"), body.get("comment")
+        if not isinstance(flag, str | None) or not isinstance(comment, str | None):
+            raise PageInputUnreadable
+        return Judgement(flag=flag, comment=comment)
+    try:
+        return read_judgement(spec, item.fields, {"result": result_in(body)})
+    except UnreadableAnnotation as error:
+        raise input_error(spec, InputProblem(str(error))) from error

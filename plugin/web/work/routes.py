@@ -1,30 +1,144 @@
-"""Worker pages over HTTP: the page itself, the files that it loads, and the calls of its script."""
+"""Worker pages over HTTP: the page itself, the files that it loads, and the calls of its script.
+
+A call reads the body, calls the use case and returns JSON.
+"""
 
 import gzip
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from flask import Blueprint, Response, jsonify, render_template, request
 
+from common.clock import Clock
+from crowd.profile import CompletionLink, FormReturn
+from ml_backend.judge import Judge
 from ml_backend.serving.replies import failure
 from plugin.crowd import OURS
 from plugin.labelstudio.editor import PAGES, add_files, own_address
-from plugin.web.error_responses import SECONDS_UNTIL_RETRY
-from plugin.web.middleware import REQUEST_ID, read_body
+from plugin.web.middleware import GUARDED, REQUEST_ID, SECONDS_UNTIL_RETRY, read_body
+from plugin.web.work import page_json
 from plugin.web.work.access import MarketSite, OpenPage, PageLimits, PageTokens
-from plugin.web.work.calls import PageCalls
 from plugin.web.work.errors import UNFORESEEN, PageError, page_error
 from plugin.web.work.page import API, HitPages, error_setup
+from round_manager.database.store import LazyStore
+from round_manager.services import work as services
+from round_manager.services.context import ServiceContext
 from round_manager.work.errors import PageInputUnreadable
 from templates.payloads import Json
 
 # Enough for the longest texts that fields allow; a longer text is refused by its field's own rule.
 MOST_BYTES = 1_000_000
 PAGE = "page"
-STORED = ("editor_file", "font", "own_file")
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PageCalls:
+    """The calls of all pages; each is about the session of the page's token."""
+
+    store: LazyStore
+    judge: Judge
+    clock: Clock
+    limits: PageLimits
+    worker_return: FormReturn | CompletionLink
+
+    def state(self, page: OpenPage) -> Json:
+        """Return everything on the page."""
+        return page_json.state_json(services.page_state(self._context, page.session))
+
+    def draft(self, page: OpenPage, item: int, body: Json) -> Json:
+        """Store what the editor holds."""
+        draft = {"result": page_json.result_in(body)}
+        services.save_page_draft(self._context, page.session, item, draft, read_mark=lambda: page_json.mark_in(body))
+        return {}
+
+    def ask(self, page: OpenPage, item: int, body: Json) -> Json:
+        """Return what the target says."""
+        result = page_json.result_in(body)
+        outcome = services.ask_target(
+            self._context,
+            self.judge,
+            page.session,
+            item,
+            mark=page_json.mark_in(body),
+            read=page_json.reader(result, only_attempt=True),
+            draft={"result": result},
+            before_asking=lambda work: self.limits.ask(work.worker_id, work.hit_id),
+        )
+        verdict = page_json.verdict_json(outcome.spec, outcome.attempt, outcome.number)
+        return {"verdict": verdict, "tries_used": outcome.used, "again": outcome.repeated}
+
+    def submit(self, page: OpenPage, item: int, body: Json) -> Json:
+        """Submit an example."""
+        submitted = services.submit_example(
+            self._context,
+            page.session,
+            item,
+            mark=page_json.mark_in(body),
+            read=page_json.reader(page_json.result_in(body)),
+            active_ms=page_json.active_in(body),
+        )
+        return page_json.creation_json(submitted)
+
+    def skip(self, page: OpenPage, item: int, body: Json) -> Json:
+        """Return the item with another context."""
+        shown = services.skip_context(
+            self._context,
+            page.session,
+            item,
+            mark=page_json.mark_in(body),
+            reason=page_json.text_in(body, "reason").strip(),
+            active_ms=page_json.active_in(body),
+        )
+        return page_json.creation_json(shown)
+
+    def report(self, page: OpenPage, item: int | None, body: Json) -> Json:
+        """Report a problem to the owner."""
+        services.report_problem(self._context, page.session, item, page_json.text_in(body, "text"))
+        return {}
+
+    def judgement(self, page: OpenPage, item: int, body: Json) -> Json:
+        """Store a judgement; what the editor held comes back with it."""
+        draft = {"result": page_json.result_in(body)} if "result" in body else None
+        spec, judged = services.judge_example(
+            self._context,
+            page.session,
+            item,
+            read=lambda spec, shown: page_json.judgement_in(spec, shown, body),
+            draft=draft,
+            active_ms=page_json.active_in(body),
+        )
+        return page_json.validation_json(spec, judged)
+
+    def quiz(self, page: OpenPage, body: Json) -> Json:
+        """Score the answers of a quiz."""
+        answers = body.get("answers")
+        if not isinstance(answers, Sequence) or isinstance(answers, str):
+            raise PageInputUnreadable
+        taken = services.take_quiz(self._context, page.session, answers)
+        return page_json.quiz_json(taken.spec, taken.result, taken.attempts_left)
+
+    def beat(self, page: OpenPage, body: Json) -> Json:
+        """Store the page's active time."""
+        active = page_json.active_in(body)
+        if active is None:
+            raise PageInputUnreadable
+        services.record_active_time(self._context, page.session, active)
+        return {}
+
+    def finish(self, page: OpenPage) -> Json:
+        """Return the form that submits the HIT on the marketplace; the same one each time."""
+        work = services.finish_page(self._context, page.session)
+        answers = {"session": work.public_id.hex}
+        form = self.worker_return.form(page.submit_to, work.claimed_assignment, answers)
+        return {"submit": {"url": form.url, "method": form.method, "fields": dict(form.fields)}}
+
+    @property
+    def _context(self) -> ServiceContext:
+        return ServiceContext(self.store.open(), self.clock)
 
 
 def work_blueprint(
@@ -33,7 +147,7 @@ def work_blueprint(
     """Return the routes below `/hits` and `/work`, with the files of the page and of Label Studio's editor."""
     blueprint = Blueprint("work", __name__, template_folder=str(PAGES))
     add_files(blueprint)
-    blueprint.add_url_rule("/hits/<hit>", PAGE, _page_view(pages))
+    blueprint.add_url_rule("/hits/<hit>", PAGE, lambda hit: _rendered(pages.setup(hit, request.args.to_dict())))
 
     def open_page() -> OpenPage:
         page = tokens.read(request.headers.get("Authorization", ""))
@@ -45,23 +159,13 @@ def work_blueprint(
 
     @blueprint.after_request
     def guarded(response: Response) -> Response:
-        response.headers[OURS] = "1"
-        response.headers["Content-Security-Policy"] = site.content_policy
-        response.headers["X-Content-Type-Options"] = "nosniff"
-        response.headers["Referrer-Policy"] = "no-referrer"
-        if (request.endpoint or "").rpartition(".")[2] not in STORED:
-            # The back button must not show an outdated page.
-            response.headers["Cache-Control"] = "no-store"
+        response.headers.update({"Content-Security-Policy": site.content_policy, OURS: "1"})
+        # Files say themselves how long they may be kept; the back button must not show an outdated page.
+        for name, value in GUARDED.items():
+            response.headers.setdefault(name, value)
         return response
 
     return blueprint
-
-
-def _page_view(pages: HitPages) -> Callable[[str], Response]:
-    def page(hit: str) -> Response:
-        return _rendered(pages.setup(hit, request.args.to_dict()))
-
-    return page
 
 
 def _call_rules(blueprint: Blueprint, calls: PageCalls, open_page: Callable[[], OpenPage]) -> None:

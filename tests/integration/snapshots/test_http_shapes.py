@@ -15,9 +15,8 @@ from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.site.app import worker_site
 from plugin.attempt_delivery import sign
 from plugin.labelstudio.editor import font_files
-from plugin.web.app import front_page, web_app
+from plugin.web.app import ServeProcess, front_page, web_app, work_pages
 from plugin.web.data_routes import data_pages
-from plugin.web.process import ServeProcess, work_pages
 from plugin.wiring import Application
 from round_manager.database.store import Store
 from round_manager.labelstudio.projects import WEBHOOK_HEADER, webhook_secret

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from plugin.labelstudio.adapter import open_sdk, translated_errors
-from round_manager.labelstudio.errors import LabelStudioError
+from round_manager.labelstudio.port import LabelStudioError
 from round_manager.labelstudio.projects import project_settings, project_title
 from templates import Pack
 from templates.payloads import Json, Template

@@ -8,8 +8,15 @@ import pytest
 import requests
 
 from plugin.labelstudio.adapter import SdkLabelStudio
-from round_manager.labelstudio.errors import LabelStudioRefused, ProjectNotFound
-from round_manager.labelstudio.port import TASK_KEY, WORKER_FIELD, BackendAuth, LabelStudio, Webhook
+from round_manager.labelstudio.port import (
+    TASK_KEY,
+    WORKER_FIELD,
+    BackendAuth,
+    LabelStudio,
+    LabelStudioRefused,
+    ProjectNotFound,
+    Webhook,
+)
 from round_manager.labelstudio.projects import project_settings
 from templates import find_pack
 from templates.label_config import read_elements

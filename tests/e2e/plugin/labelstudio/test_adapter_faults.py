@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from plugin.labelstudio.adapter import SdkLabelStudio
-from round_manager.labelstudio.errors import LabelStudioUnavailable, ProjectNotFound, TokenRejected
+from round_manager.labelstudio.port import LabelStudioUnavailable, ProjectNotFound, TokenRejected
 from round_manager.labelstudio.push import PushResult
 from round_manager.labelstudio.sync import SyncResult
 from round_manager.models import Example

@@ -14,8 +14,7 @@ from plugin.settings import load_settings
 from plugin.wiring import Application
 from round_manager.database.store import Store, open_store
 from round_manager.labelstudio.crowd_upload import CrowdUpload, upload_crowd_work
-from round_manager.labelstudio.errors import LabelStudioUnavailable
-from round_manager.labelstudio.port import WORKER_FIELD
+from round_manager.labelstudio.port import WORKER_FIELD, LabelStudioUnavailable
 from round_manager.labelstudio.sync import SyncResult
 from round_manager.models import Example
 from round_manager.services.context import ServiceContext

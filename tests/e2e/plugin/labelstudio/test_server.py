@@ -7,7 +7,7 @@ import pytest
 
 from plugin.labelstudio.server import LabelStudioServer, LabelStudioStartFailed
 from plugin.server_process import free_port
-from round_manager.labelstudio.errors import LabelStudioRefused, TokenRejected
+from round_manager.labelstudio.port import LabelStudioRefused, TokenRejected
 from templates import find_pack
 from tests.e2e.first_start import FirstStart
 from tests.e2e.plugin.labelstudio.conftest import Studio

@@ -15,7 +15,7 @@ from plugin.cli.status import QUEUES
 from plugin.jobs import PROGRAM
 from round_manager.database.store import open_store
 from round_manager.jobs import JobOutcome, JobRequest, JobStatus
-from round_manager.labelstudio.links import save_link
+from round_manager.labelstudio.projects import save_link
 from round_manager.loop.lifecycle import begin_validating
 from round_manager.loop.manager_record import last_pass, record_failure, record_success
 from round_manager.models import ProjectKind, Round

@@ -11,8 +11,7 @@ from plugin.manager.round_steps import Freeze, Open, Train
 from plugin.settings import Settings
 from plugin.wiring import Application
 from round_manager.labelstudio.connection import ConnectionOptions, connect_projects
-from round_manager.labelstudio.errors import LabelStudioUnavailable
-from round_manager.labelstudio.port import BackendConnection
+from round_manager.labelstudio.port import BackendConnection, LabelStudioUnavailable
 from round_manager.loop.manager_record import problem_steps
 from round_manager.services.context import ServiceContext
 from round_manager.services.label_studio import ConnectedLabelStudio

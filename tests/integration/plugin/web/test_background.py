@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from plugin.web.background import ReadingLoop
-from round_manager.labelstudio.errors import LabelStudioError
+from round_manager.labelstudio.port import LabelStudioError
 from tests.fakes.reader import FakeReader
 from tests.fakes.registry import eventually
 

@@ -9,8 +9,7 @@ from sqlalchemy import text
 
 from plugin.attempt_delivery import AttemptSender
 from plugin.settings import Settings
-from round_manager.labelstudio.links import find_link
-from round_manager.labelstudio.projects import WEBHOOK_HEADER, webhook_secret
+from round_manager.labelstudio.projects import WEBHOOK_HEADER, find_link, webhook_secret
 from round_manager.models import ProjectKind
 from round_manager.tasks.rounds import collected
 from tests.conftest import Outfox

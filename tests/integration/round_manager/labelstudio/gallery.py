@@ -11,8 +11,8 @@ from plugin.cli.labelstudio import status_text
 from round_manager.database.store import Store
 from round_manager.labelstudio.connection import ConnectedProjects, ConnectionOptions, connect_projects
 from round_manager.labelstudio.crowd_upload import CrowdUpload, upload_crowd_work
-from round_manager.labelstudio.links import find_link
 from round_manager.labelstudio.port import WORKER_FIELD, ProjectTask
+from round_manager.labelstudio.projects import find_link
 from round_manager.labelstudio.push import PushResult, fill_projects
 from round_manager.labelstudio.status import LabelStudioStatus, find_status
 from round_manager.labelstudio.sync import SyncResult, read_projects

@@ -8,7 +8,7 @@ import pytest
 
 from common.errors import Hint
 from round_manager.labelstudio.crowd_upload import CrowdUpload
-from round_manager.labelstudio.errors import (
+from round_manager.labelstudio.port import (
     LabelStudioError,
     LabelStudioRefused,
     LabelStudioUnavailable,

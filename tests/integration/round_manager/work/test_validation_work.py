@@ -245,9 +245,10 @@ def test_gold_answers_count_once_the_marketplace_has_confirmed_the_worker(lay: L
         assert list(each_gold_answer(session, floor.task)) == []
     floor.confirm(work)
     with floor.store.read() as session:
-        answers = list(each_gold_answer(session, floor.task, work.worker_id))
-        assert list(each_gold_answer(session, floor.task, work.worker_id + 1)) == []
-    assert Counter((one.expected, one.is_right) for one in answers) == {("positive", True): 2, ("negative", False): 1}
+        answers = list(each_gold_answer(session, floor.task))
+    assert {item.worker_id for item, _ in answers} == {work.worker_id}
+    found = Counter((item.expected_label, is_right) for item, is_right in answers)
+    assert found == {("positive", True): 2, ("negative", False): 1}
     assert sorted(vote.example_id for vote in floor.votes()) == [one.id for one in examples]
 
 
@@ -268,8 +269,8 @@ def test_examples_that_people_agreed_on_become_gold_once_and_get_no_further_vote
     assert given(floor) == [plain[1].id]
     floor.confirm(work)
     with floor.store.read() as session:
-        (said,) = list(each_gold_answer(session, floor.task))
-    assert (said.expected, said.is_right) == ("A sentence of", True)
+        ((item, is_right),) = list(each_gold_answer(session, floor.task))
+    assert (item.expected_answer, is_right) == (answer, True)
     assert [vote.example_id for vote in floor.votes()] == [voted.id, plain[0].id]
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from plugin.labelstudio.adapter import SdkLabelStudio
-from round_manager.labelstudio.errors import LabelStudioRefused
+from round_manager.labelstudio.port import LabelStudioRefused
 from tests.fakes.own_page import OwnPage
 
 SECRET = "what a worker typed"

@@ -11,7 +11,7 @@ from plugin.errors import LabelStudioNotInstalled
 from plugin.labelstudio.adapter import open_sdk, translated_errors
 from plugin.labelstudio.render import render
 from plugin.labelstudio.template_check import check_templates
-from round_manager.labelstudio.errors import LabelStudioUnavailable, TokenRejected
+from round_manager.labelstudio.port import LabelStudioUnavailable, TokenRejected
 from round_manager.labelstudio.projects import instructions_html, project_settings
 from templates import find_pack, load_pack
 from templates.payloads import TEMPLATES

@@ -10,7 +10,7 @@ import pytest
 
 from round_manager.database.store import Store
 from round_manager.labelstudio.connection import ConnectedProjects, ConnectionOptions, connect_projects
-from round_manager.labelstudio.links import find_link
+from round_manager.labelstudio.projects import find_link
 from round_manager.labelstudio.push import PushResult, fill_projects
 from round_manager.labelstudio.status import LabelStudioStatus, find_status
 from round_manager.labelstudio.sync import SyncResult, read_projects

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from round_manager.labelstudio.annotations import content_sha256, read_judgement, read_submission, signature_of
-from round_manager.labelstudio.errors import UnreadableAnnotation
+from round_manager.labelstudio.port import UnreadableAnnotation
 from templates import find_pack
 
 QA, SENTIMENT, HATE = (find_pack(name).spec for name in ("qa", "sentiment", "hate_speech"))

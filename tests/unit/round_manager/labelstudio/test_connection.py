@@ -4,9 +4,8 @@ import pytest
 
 from common.errors import Hint
 from round_manager.errors import TaskNotFound
-from round_manager.labelstudio.errors import MlBackendUnreachable, ProjectNotFound
-from round_manager.labelstudio.port import BackendAuth, Webhook
-from round_manager.labelstudio.projects import WEBHOOK_HEADER, is_webhook_secret, webhook_secret
+from round_manager.labelstudio.port import BackendAuth, MlBackendUnreachable, ProjectNotFound, Webhook
+from round_manager.labelstudio.projects import WEBHOOK_HEADER, is_webhook_secret, lock_link, webhook_secret
 from round_manager.models import Example, LabelStudioAnnotation, LabelStudioTask, ProjectKind
 from templates import find_pack
 from tests.fakes.label_studio import FakeLabelStudio, Killed
@@ -68,9 +67,7 @@ def test_a_changed_pack_changes_the_project_but_not_its_title(worlds: Worlds) ->
     project = world.connect().projects["create"]
     world.studio.projects[project] |= {"title": "Renamed", "description": "old"}
     with world.store.write() as session:
-        from round_manager.labelstudio.links import update_link
-
-        update_link(session, world.link().id, settings_sha256="0" * 64)
+        lock_link(session, world.link()).settings_sha256 = "0" * 64
     world.connect()
     assert world.studio.projects[project]["description"] == find_pack("sentiment").spec.description
     assert world.studio.projects[project]["title"] == "Renamed"

@@ -6,13 +6,14 @@ import pytest
 
 from common.errors import Hint
 from round_manager.labelstudio.connection import find_route, move_backend
-from round_manager.labelstudio.errors import (
+from round_manager.labelstudio.port import (
+    BackendAuth,
+    BackendConnection,
     LabelStudioUnavailable,
     MlBackendUnreachable,
     ProjectNotFound,
     TokenRejected,
 )
-from round_manager.labelstudio.port import BackendAuth, BackendConnection
 from tests.fakes.label_studio import Killed
 from tests.unit.round_manager.labelstudio.conftest import BACKEND, World, Worlds
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from round_manager.labelstudio.errors import ProjectNotFound
+from round_manager.labelstudio.port import ProjectNotFound
 from round_manager.labelstudio.predictions import TASKS_AT_ONCE, BlindProject, PredictionResult, predict_tasks
 from round_manager.models import ProjectKind
 from tests.fakes.label_studio import Killed

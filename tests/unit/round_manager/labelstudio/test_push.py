@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from round_manager.labelstudio.errors import LabelStudioError, LabelStudioUnavailable
+from round_manager.labelstudio.port import LabelStudioError, LabelStudioUnavailable
 from round_manager.labelstudio.push import TASKS_AT_ONCE, PushResult
 from round_manager.labelstudio.tasks import mark_sent
 from round_manager.models import Example, LabelStudioTask, ProjectKind

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from round_manager.labelstudio.errors import LabelStudioUnavailable, NotConnected
 from round_manager.labelstudio.intake import CHANGED
+from round_manager.labelstudio.port import LabelStudioUnavailable, NotConnected
 from round_manager.labelstudio.sync import OVERLAP, TASKS_AT_ONCE, SyncResult, read_projects
 from round_manager.models import Example, LabelStudioAnnotation, ProjectKind, Round, Worker
 from templates.payloads import Span

@@ -19,8 +19,7 @@ from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
 from plugin.crowd import HitLinks
 from plugin.settings import Settings
-from plugin.web.app import web_app
-from plugin.web.process import work_pages
+from plugin.web.app import web_app, work_pages
 from plugin.web.work.access import PageLimits
 from plugin.wiring import Application
 from round_manager.models import Hit, HitKind

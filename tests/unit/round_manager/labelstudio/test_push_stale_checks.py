@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from round_manager.labelstudio.errors import LabelStudioError, LabelStudioUnavailable
+from round_manager.labelstudio.port import LabelStudioError, LabelStudioUnavailable
 from round_manager.labelstudio.push import PushResult
 from round_manager.labelstudio.sync import SyncResult
 from round_manager.models import Example, ExampleStatus, LabelStudioTask, ProjectKind
