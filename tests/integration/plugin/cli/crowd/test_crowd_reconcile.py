@@ -16,7 +16,7 @@ LONG_AGO = timedelta(hours=25)
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Disable retries: do not wait for an unavailable marketplace."""
-    monkeypatch.setattr("plugin.crowd.SECONDS_TO_WAIT", 0.0)
+    monkeypatch.setattr("plugin.cli.crowd_context.SECONDS_TO_WAIT", 0.0)
 
 
 def test_with_wrong_keys_nothing_is_planned_and_debts_stay_owed(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def test_a_person_releases_a_held_hit(shop: Shop) -> None:
 def test_a_waiting_command_says_so_once_and_gives_up_early_if_nothing_listens(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("plugin.crowd.SECONDS_TO_WAIT", 600.0)
+    monkeypatch.setattr("plugin.cli.crowd_context.SECONDS_TO_WAIT", 600.0)
     monkeypatch.setattr("plugin.cli.crowd_context.SECONDS_WHERE_NOTHING_LISTENS", 0.3)
     monkeypatch.setenv("OUTFOX_CROWD_URL", "http://127.0.0.1:9")
     ran = shop.run("balance")
