@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from plugin.cli.output import every_text, json_option, show, table
 from plugin.cli.parameters import DRY_RUN, MODE, WHOLE_NUMBER
 from plugin.cli.progress import stopped_by_signals
+from plugin.hints import hint_data
 from plugin.wiring import Application, ManagerOptions
 
 if TYPE_CHECKING:
@@ -133,6 +134,8 @@ def _show(outcomes: list["StepOutcome"], *, dry_run: bool) -> None:
             "waits": one.result.waits or None,
             "error": one.error or None,
             "retry": one.retry,
+            "code": one.code or None,
+            "hint": hint_data(one.hint),
         }
         for one in outcomes
     ]

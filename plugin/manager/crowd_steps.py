@@ -67,7 +67,7 @@ class Post(CrowdStep):
         if sent.refused:
             text = f"the marketplace refused {count(sent.refused, 'HIT')}, and accepted {sent.posted}"
             # Others are planned instead, but not in every pass, in case they are refused too.
-            raise StepFailed(with_command(text, Hint("show_crowd")), retry=True)
+            raise StepFailed(text, retry=True, hint=Hint("show_crowd"))
         return StepResult(f"{count(sent.posted, 'HIT')} posted" if sent.posted else "", waits="; ".join(held.values()))
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
@@ -127,7 +127,7 @@ class SendPayments(CrowdStep):
             raise StepFailed(paid.problem, retry=True)
         if paid.refused or paid.held:
             text = f"the marketplace refused {count(paid.refused, 'payment')}, and {paid.held} are held"
-            raise StepFailed(with_command(text, Hint("show_crowd")), retry=False)
+            raise StepFailed(text, retry=False, hint=Hint("show_crowd"))
         if not paid.rewards and not paid.bonuses:
             return NOTHING
         text = f"{count(paid.rewards, 'reward')} and {count(paid.bonuses, 'bonus', 'bonuses')}"

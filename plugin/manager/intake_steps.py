@@ -24,7 +24,7 @@ class Collect(CrowdStep):
         parts += [f"{count(found.finished, 'HIT')} finished"] if found.finished else []
         if found.unknown:
             text = f"the marketplace does not know {count(found.unknown, 'HIT')}"
-            raise StepFailed(with_command(text, Hint("show_crowd")), retry=False)
+            raise StepFailed(text, retry=False, hint=Hint("show_crowd"))
         return StepResult(", ".join(parts))
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
@@ -73,8 +73,7 @@ class Approve(CrowdStep):
         result = approve_waiting(context.services, context.actor, crowd, task, our_pages=context.our_pages)
         if result.uncovered:
             text = f"the budget does not cover {count(result.uncovered, 'assignment')} that were not planned"
-            advice = with_command(text, Hint("set_round_budget", task=task))
-            raise StepFailed(str(result.problem) if result.problem else advice, retry=False)
+            raise StepFailed(str(result.problem or text), retry=False, hint=Hint("set_round_budget", task=task))
         done = f"{count(result.approved, 'assignment')} approved" if result.approved else ""
         return StepResult(done, waits=_unfinished_text(result.unfinished))
 

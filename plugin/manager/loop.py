@@ -14,8 +14,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from common.errors import CodedError, Hint
 from crowd.errors import CrowdError
 from crowd.port import EventQueue
+from plugin.hints import advice_for
 from plugin.manager.crowd_steps import Expire, Plan, Post, Reconcile, SendPayments, TopUp
 from plugin.manager.intake_steps import Approve, Collect, Follow, Push, Qualify, Read, Sweep
 from plugin.manager.round_steps import Decide, Freeze, Move, Open, Train
@@ -59,7 +61,7 @@ STEP_NAMES = tuple(step.name for step in STEPS)
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """The result or the error of one step; `backoff_until` is set where the step was skipped after a failure."""
+    """The result of one step, or its error as text and as data; after a failure it may wait until `backoff_until`."""
 
     step: str
     task: str
@@ -67,6 +69,8 @@ class StepOutcome:
     error: str = ""
     retry: bool = False
     backoff_until: datetime | None = None
+    code: str = ""
+    hint: Hint | None = None
 
     @property
     def where(self) -> str:
@@ -131,7 +135,7 @@ class Manager:
             try:
                 text = step.preview(self._context, task)
             except Exception as error:  # noqa: BLE001 - the edge of a step: the others are described regardless
-                yield StepOutcome(step.name, task, error=text_of(error), retry=bool(getattr(error, "retry", False)))
+                yield _failure(step, task, error)
             else:
                 yield StepOutcome(step.name, task, StepResult(text))
 
@@ -151,13 +155,11 @@ class Manager:
         except _Locked:
             return None
         except Exception as error:  # noqa: BLE001 - the edge of a step: the others must run
-            # An unexpected error may pass, so it is retried, with backoff.
-            is_ours = hasattr(error, "retry")
-            if not is_ours:
+            if not isinstance(error, CodedError):
                 _log.error(
                     "unexpected error in a step", extra={"data": {"step": step.name, "task": task, "at": _place(error)}}
                 )
-            return StepOutcome(step.name, task, error=text_of(error), retry=bool(getattr(error, "retry", True)))
+            return _failure(step, task, error)
 
     def _note(self, outcome: StepOutcome, known: ManagerStep | None) -> None:
         """Log what was done and what changed, and record errors and waits for `status`."""
@@ -232,9 +234,12 @@ def steps_without(steps: Sequence[Step], skip: Collection[str]) -> list[Step]:
     return [step for step in steps if step.name not in skip]
 
 
-def text_of(error: Exception) -> str:
-    """Return what can be reported of an error: other libraries' messages can contain what people typed."""
-    return (str(error) if hasattr(error, "retry") else "") or type(error).__name__
+def _failure(step: Step, task: str, error: Exception) -> StepOutcome:
+    if isinstance(error, CodedError):
+        text = advice_for(error) or type(error).__name__
+        return StepOutcome(step.name, task, error=text, retry=error.retry, code=error.code, hint=error.hint)
+    # An unexpected error may pass, so it is retried. Its message can contain what people typed, so it is left out.
+    return StepOutcome(step.name, task, error=type(error).__name__, retry=True)
 
 
 def _place(error: Exception) -> str:

@@ -22,7 +22,7 @@ class Decide:
         if done.uncovered:
             bonuses = count(done.uncovered, "bonus", "bonuses")
             text = f"the budget does not cover {bonuses} that workers earned"
-            raise StepFailed(with_command(text, Hint("set_round_budget", task=task)), retry=False)
+            raise StepFailed(text, retry=False, hint=Hint("set_round_budget", task=task))
         parts = (
             (done.verified, "verified", "verified"),
             (done.disputed, "disputed", "disputed"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from common.clock import Clock
+from common.errors import Hint
 from plugin.errors import PluginError
 from round_manager.archive.storage import Archives
 from round_manager.database.store import Store
@@ -23,8 +24,8 @@ from round_manager.services.training_supervisor import TrainingSupervisor
 class StepFailed(PluginError):
     """A step could not do all of its work; `retry` says whether running it again can help."""
 
-    def __init__(self, message: str, *, retry: bool) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, retry: bool, hint: Hint | None = None) -> None:
+        super().__init__(message, hint=hint)
         self.retry = retry
 
 
