@@ -1,11 +1,13 @@
 """Fixtures for all tests: a pack to change, and the command to run."""
 
 import gc
+import json
 import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +28,16 @@ class Ran:
     code: int
     out: str
     err: str
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """The error that a command with --json printed."""
+        return dict(json.loads(self.err.splitlines()[-1]))
+
+    @property
+    def failure(self) -> tuple[int, str]:
+        """The exit code, and the code of the error that a command with --json printed."""
+        return self.code, str(self.error["code"])
 
 
 Outfox = Callable[..., Ran]

@@ -84,9 +84,9 @@ def test_the_port_is_free_after_a_leftover_is_stopped(tmp_path: Path) -> None:
     command = [sys.executable, str(program)]
     left = subprocess.Popen(command, start_new_session=True, stdout=subprocess.PIPE, text=True)
     assert left.stdout is not None
-    with left.stdout as said:
-        port = int(said.readline())
-        said.readline()
+    with left.stdout as output:
+        port = int(output.readline())
+        output.readline()
     (tmp_path / "it.pid").write_text(str(left.pid), encoding="ascii")
     _child(tmp_path, command).end_leftover()
     with socket.create_server(("127.0.0.1", port)):

@@ -38,8 +38,8 @@ def test_a_token_is_shown_once_listed_by_its_name_and_revoked(task: str, outfox:
 
 
 def test_programs_get_the_token_as_json(task: str, outfox: Outfox) -> None:
-    told = json.loads(outfox("data", "token", task, "--json").out)
-    assert (told["token"].split("-")[2], told["url"]) == (told["key"], "http://127.0.0.1:8000/data/sentiment")
+    made = json.loads(outfox("data", "token", task, "--json").out)
+    assert (made["token"].split("-")[2], made["url"]) == (made["key"], "http://127.0.0.1:8000/data/sentiment")
 
 
 def test_a_task_is_public_until_it_is_not(task: str, outfox: Outfox) -> None:

@@ -61,17 +61,17 @@ def test_a_model_is_trained_listed_evaluated_and_queried(outfox: Outfox, small: 
     assert measured["accuracy"] > 45, "three labels: a third is chance"
 
     text = "text=I loved every minute of it, a wonderful evening."
-    (said,) = json.loads(outfox("model", "predict", small.pack, text, "--target", "negative", "--json").out)
-    assert said["prediction"] == "positive"
-    assert said["fooled"] is True
-    assert sum(said["probabilities"].values()) == pytest.approx(1, abs=1e-3)
+    (predicted,) = json.loads(outfox("model", "predict", small.pack, text, "--target", "negative", "--json").out)
+    assert predicted["prediction"] == "positive"
+    assert predicted["fooled"] is True
+    assert sum(predicted["probabilities"].values()) == pytest.approx(1, abs=1e-3)
 
 
 def test_rows_are_read_from_a_file(outfox: Outfox, small: Small, tmp_path: Path) -> None:
     rows = tmp_path / "rows.jsonl"
     rows.write_text("".join(json.dumps({"text": f"Row {number} was fine."}) + "\n" for number in range(70)))
-    said = json.loads(outfox("model", "predict", small.pack, "--rows", rows, "--json").out)
-    assert [one["text"] for one in said] == [f"Row {number} was fine." for number in range(70)]
+    predicted = json.loads(outfox("model", "predict", small.pack, "--rows", rows, "--json").out)
+    assert [one["text"] for one in predicted] == [f"Row {number} was fine." for number in range(70)]
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,9 @@ def test_a_round_is_opened_paused_resumed_ended_and_shown_with_its_history(outfo
     assert json.loads(outfox("round", "close", "sentiment", "--json").out)["already"] is True
     assert "closes" not in outfox("round", "show", "sentiment").out
     data = json.loads(outfox("round", "show", "sentiment", "--json").out)
-    told = [(one["did"], one["why"]) for one in data["history"]]
+    history = [(one["did"], one["why"]) for one in data["history"]]
     assert (data["status"], data["due"], data["waits_for"]) == ("closed", None, [])
-    assert told == [
+    assert history == [
         ("opened", "we begin"),
         ("paused", "no reason was given"),
         ("resumed", "rested"),

@@ -48,21 +48,23 @@ def begun(home: Path, *options: str) -> tuple[Running, subprocess.Popen[bytes], 
         command = [sys.executable, "-c", PROGRAM, str(home), *options]
         process = subprocess.Popen(command, stdout=out, stderr=out, env=environment)
     backend = Running(home, process, log)
-    told = wait_for(lambda: [line for line in log.read_text().splitlines() if "/tasks/TASK" in line], "told", process)
-    backend.port = int(told[0].partition("127.0.0.1:")[2].partition("/")[0])
-    return backend, process, told[0]
+    (line, *_) = wait_for(
+        lambda: [one for one in log.read_text().splitlines() if "/tasks/TASK" in one], "the address", process
+    )
+    backend.port = int(line.partition("127.0.0.1:")[2].partition("/")[0])
+    return backend, process, line
 
 
 def test_a_task_that_gets_a_model_while_it_runs_is_served_without_a_restart(tmp_path: Path) -> None:
     registry, spec = LocalRegistry(tmp_path / "models"), find_pack("nli").spec
-    backend, process, told = begun(tmp_path, "--port", "0")
+    backend, process, line = begun(tmp_path, "--port", "0")
 
     def versions(task: str) -> object:
         answer = backend.request("GET", f"/tasks/{task}/versions")
         return answer.json.get("versions") or answer.status
 
     try:
-        assert told.startswith("serving no task at ")
+        assert line.startswith("serving no task at ")
         wait_for(lambda: backend.request("GET", "/health").status == 200, "serving", process)
         assert "cannot be followed" not in backend.log.read_text(), "a fresh home causes no warning"
         assert versions(TASK) == 404
@@ -87,9 +89,9 @@ def test_a_broken_pack_does_not_keep_other_tasks_from_being_served(tmp_path: Pat
         registry.set_pins(task, [make_version(tmp_path / "models", task=task)])
     copy_pack(find_pack(TASK), folder / "my_task")
     (folder / "my_task" / "task.yaml").write_text("name: my_task\n", encoding="utf-8")
-    backend, process, told = begun(tmp_path, "--port", "0")
+    backend, process, line = begun(tmp_path, "--port", "0")
     try:
-        assert told.startswith(f"serving {TASK} at ")
+        assert line.startswith(f"serving {TASK} at ")
         wait_for(lambda: backend.request("GET", "/health").status == 200, "serving", process)
         assert "a task is not served" in backend.log.read_text()
     finally:
@@ -100,7 +102,7 @@ def test_a_broken_pack_is_an_error_if_there_is_no_other(tmp_path: Path) -> None:
     LocalRegistry(tmp_path / "models").set_pins(TASK, [make_version(tmp_path / "models")])
     copy_pack(find_pack(TASK), tmp_path / "templates" / TASK)
     (tmp_path / "templates" / TASK / "README.md").unlink()
-    with pytest.raises(PackError, match=r"README\.md: is missing"):
+    with pytest.raises(PackError, match=r"README\.md"):
         called(tmp_path, "--port", "0")
 
 
@@ -116,9 +118,9 @@ def test_it_serves_pinned_models_to_clients_with_the_password(tmp_path: Path) ->
     LocalRegistry(tmp_path / "models").set_pins(TASK, [version])
     (tmp_path / "auth").write_text("studio:secret\n", encoding="utf-8")
     options = ["--port", "0", "--workers", "2", "--auth", str(tmp_path / "auth"), "--queue", "5"]
-    backend, process, told = begun(tmp_path, *options)
+    backend, process, line = begun(tmp_path, *options)
     try:
-        assert told.startswith(f"serving {TASK} at http://127.0.0.1:")
+        assert line.startswith(f"serving {TASK} at http://127.0.0.1:")
         wait_for(lambda: backend.request("GET", "/health").status == 200, "serving", process)
         pack = find_pack(TASK)
         body = predict(pack, writes(pack, "A fine day."), data={"target": "positive"})

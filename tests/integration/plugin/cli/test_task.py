@@ -36,8 +36,8 @@ def test_a_round_is_opened_and_shown(outfox: Outfox, home: Path) -> None:
     assert json.loads(outfox("task", "create", "sentiment", "--json").out)["next"] == "outfox round open sentiment"
     opened = outfox("round", "open", "sentiment", "--why", "the first one", "--json")
     assert opened.code == 0, opened.err
-    told = {"task": "sentiment", "round": 1, "versions": [version], "already": False}
-    assert json.loads(opened.out) == {**told, "servers": [], "label_studio": None}
+    expected = {"task": "sentiment", "round": 1, "versions": [version], "already": False}
+    assert json.loads(opened.out) == {**expected, "servers": [], "label_studio": None}
     assert "is open already" in outfox("round", "open", "sentiment").out
 
     shown = json.loads(outfox("task", "show", "sentiment", "--json").out)
@@ -64,7 +64,7 @@ def test_a_missing_task_is_reported_with_the_command_that_creates_it(outfox: Out
 def test_a_name_that_is_not_a_pack_gets_a_list_or_a_close_name(outfox: Outfox) -> None:
     assert "outfox templates list" in outfox("task", "show", "nope").err
     assert outfox("task", "create", "sentiment").code == 0
-    assert "outfox task list" in outfox("task", "show", "nope").err
+    assert outfox("task", "show", "nope", "--json").error["hint"]["action"] == "list_tasks"
     assert "did you mean `sentiment`?" in outfox("status", "Sentimnet").err
 
 
@@ -89,15 +89,15 @@ def test_without_a_database_a_hint_is_printed(
 ) -> None:
     monkeypatch.setenv("OUTFOX_DATABASE_URL", databases.empty())
     for command in (("task", "create", "sentiment"), ("task", "list"), ("round", "open", "sentiment")):
-        ran = outfox(*command)
+        ran = outfox(*command, "--json")
         assert ran.code in (2, 3)
-        assert "outfox db upgrade" in ran.err
+        assert ran.error["hint"]["action"] == "upgrade_database"
 
 
 @pytest.mark.usefixtures("home")
 def test_a_round_without_a_model_prints_the_hint_to_train_one(outfox: Outfox) -> None:
     outfox("task", "create", "sentiment")
-    ran = outfox("round", "open", "sentiment")
-    assert (ran.code, "outfox model train sentiment" in ran.err) == (2, True)
-    ran = outfox("round", "open", "sentiment", "--version", "m000000000000")
-    assert (ran.code, "has no model version m000000000000" in ran.err) == (2, True)
+    ran = outfox("round", "open", "sentiment", "--json")
+    assert (ran.code, ran.error["hint"]["action"]) == (2, "train_model")
+    ran = outfox("round", "open", "sentiment", "--version", "m000000000000", "--json")
+    assert ran.failure == (2, "model_not_found")

@@ -41,12 +41,12 @@ class FakeConnection:
 class FakeQueue:
     """A queue with these events; a CrowdUnavailable among them is raised."""
 
-    def __init__(self, *told: ChangedHits | CrowdUnavailable) -> None:
-        self._told = list(told)
+    def __init__(self, *events: ChangedHits | CrowdUnavailable) -> None:
+        self._events = list(events)
         self.handled: list[ChangedHits] = []
 
     def take(self, wait_seconds: int = 0) -> ChangedHits:
-        found = self._told.pop(0) if self._told else ChangedHits()
+        found = self._events.pop(0) if self._events else ChangedHits()
         if isinstance(found, CrowdUnavailable):
             raise found
         return found

@@ -68,7 +68,7 @@ def did(outcomes: list[StepOutcome]) -> dict[str, str]:
     return {one.step: one.result.done for one in outcomes if one.result.done}
 
 
-def told(company: Company) -> dict[str, str]:
+def stored_errors(company: Company) -> dict[str, str]:
     with company.store.read() as session:
         return {one.name: one.error for one in problem_steps(session) if one.error}
 
@@ -112,13 +112,13 @@ def test_an_outage_of_label_studio_stops_no_round(company: Company, studio: Fake
     studio.down = LabelStudioUnavailable("Label Studio does not answer")
     company.manage(STEPS, label_studio=manager)
     assert company.statuses() == ["closed", "open"]
-    assert told(company) == {"follow": "Label Studio does not answer"}
+    assert stored_errors(company) == {"follow": "Label Studio does not answer"}
     (rests,) = company.manage([Follow()], respect_backoff=True, label_studio=manager)
     assert rests.backoff_until is not None
     studio.down = None
     company.clock.advance(timedelta(minutes=1))
     company.manage([Follow()], respect_backoff=True, label_studio=manager)
-    assert (backend(studio).url, told(company)) == (f"{ASKED}/rounds/2", {})
+    assert (backend(studio).url, stored_errors(company)) == (f"{ASKED}/rounds/2", {})
 
 
 def test_a_refused_backend_is_reported_and_retried(company: Company, studio: FakeLabelStudio, started: Started) -> None:
@@ -126,11 +126,11 @@ def test_a_refused_backend_is_reported_and_retried(company: Company, studio: Fak
     end_round(company)
     studio.backend_answers = False
     (outcome,) = company.manage([Follow()], label_studio=manager)
-    assert f"{ASKED}/rounds/1" in told(company)["follow"]
+    assert f"{ASKED}/rounds/1" in stored_errors(company)["follow"]
     assert outcome.retry
     studio.backend_answers = True
     company.manage([Follow()], label_studio=manager)
-    assert (backend(studio).url, told(company)) == (ASKED, {})
+    assert (backend(studio).url, stored_errors(company)) == (ASKED, {})
 
 
 def test_managers_with_stale_information_end_at_the_right_round(

@@ -196,8 +196,8 @@ def test_a_round_stays_open_if_its_budget_does_not_cover_top_ups(small: Found) -
 def test_the_next_round_waits_for_a_budget_that_covers_it(small: Found) -> None:
     company = small(rounds={"target_fooling": 1}, budget={"round_cents": 1_000, "task_cents": 1_100})
     company.play(lambda: company.is_over(1))
-    assert "task sentiment has" in waits(company)["open"]
-    assert Open().preview(company.context(), TASK).startswith("wait: round 2 of sentiment may cost")
+    assert list(waits(company)) == ["open"]
+    assert Open().preview(company.context(), TASK).startswith("wait: ")
     with company.store.write() as session:
         session.get_one(Task, company.floor.task.id).budget_cents = 5_000
     assert Open().preview(company.context(), TASK) == "open round 2"
@@ -220,7 +220,7 @@ def test_a_failed_training_is_retried_and_no_round_opens_without_it(small: Found
     company = small(rounds={"target_fooling": 1})
     company.training_ends = TrainingState.FAILED
     company.play(lambda: company.is_over(1))
-    assert "because" in failures(company)["train"]
+    assert list(failures(company)) == ["train"]
     for _ in range(2 * MAX_FAILURES):
         company.manage()
     assert company.statuses() == ["closed"]

@@ -141,11 +141,11 @@ def test_a_stop_by_the_system_is_retried_and_not_counted(learnable: Company) -> 
             task, now = find_task(session, TASK), learnable.clock.now()
             last = closed_rounds(session, task)[-1]
             job = start_job(session, task, last, "head", JobOwner(MANAGER, "here", 8, token), now=now)
-            finish_job(session, job.id, TrainingState.STOPPED, "told to end", now=now)
+            finish_job(session, job.id, TrainingState.STOPPED, "stopped by its user", now=now)
 
     for _ in range(2 * MAX_FAILURES):
         trained, _ = train(learnable, EndedRunner(JobOutcome.STOPPED, record=record))
-        assert trained.error.endswith("told to end")
+        assert trained.error.endswith("stopped by its user")
     learnable.training_ends = TrainingState.ROTATED
     learnable.settle()
     assert learnable.statuses() == ["closed", "open"]

@@ -1,6 +1,7 @@
 """`verify` finds every change since the freeze, even if all hashes were recomputed."""
 
 import shutil
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,18 @@ from tests.integration.round_manager.archive.forging import change_manifest, for
 from tests.integration.round_manager.archive.played import Played, play, text_of
 
 
+def mentions(problems: Sequence[str], *facts: str) -> bool:
+    """Whether one of the problems has all these facts."""
+    return any(all(fact in problem for fact in facts) for problem in problems)
+
+
 @pytest.mark.parametrize("task", ["sentiment", "nli", "qa"])
 def test_an_unchanged_archive_passes_verification(archives: Path, task: str) -> None:
     proof = verify(archives / task / "round-1")
     assert proof.problems == ()
-    assert proof.checked[-2:] == ("gold labels, recounted", "splits, recomputed")
-    assert proof.unchecked == ("10 examples that are withdrawn or undecided",)
+    assert mentions(proof.checked, "gold labels")
+    assert mentions(proof.checked, "splits")
+    assert mentions(proof.unchecked, "10 examples")
 
 
 def test_a_changed_a_missing_and_an_added_file_are_named(archive: Path) -> None:
@@ -93,35 +100,33 @@ def test_a_gold_label_that_the_votes_do_not_give_is_found(archive: Path) -> None
         return set_column(table, "gold_label", [gold and "positive" for gold in table["gold_label"].to_pylist()])
 
     forge(archive, relabel)
-    problems = verify(archive).problems
-    assert "30 examples are decided differently from their votes" in " ".join(problems)
+    assert mentions(verify(archive).problems, "30 examples", "votes")
 
 
 def test_rows_of_another_round_are_found(archive: Path) -> None:
     forge(archive, lambda table: set_column(table, "round", [9] * table.num_rows), "attempts")
-    assert "40 rows are of another round in attempts" in " ".join(verify(archive).problems)
+    assert mentions(verify(archive).problems, "40 rows", "attempts")
 
 
 def test_a_model_that_differs_from_the_manifest_is_found(archive: Path) -> None:
-    models = change_manifest(archive, lambda told: told["models"][0].update(sha256="0" * 64))["models"]
+    models = change_manifest(archive, lambda manifest: manifest["models"][0].update(sha256="0" * 64))["models"]
     assert models[0]["sha256"] == "0" * 64
-    assert "the manifest and the table models" in " ".join(verify(archive).problems)
+    assert mentions(verify(archive).problems, "manifest", "models")
 
 
 def test_terms_that_were_changed_are_found(archive: Path) -> None:
-    change_manifest(archive, lambda told: told["spec"]["pay"].update(budget_cents=1))
-    assert "the task in the manifest has changed" in " ".join(verify(archive).problems)
+    change_manifest(archive, lambda manifest: manifest["spec"]["pay"].update(budget_cents=1))
+    assert mentions(verify(archive).problems, "task", "manifest")
 
 
 def test_unreadable_terms_are_reported_as_a_problem(archive: Path) -> None:
-    change_manifest(archive, lambda told: told["spec"].update(brand_new=1))
-    problems = " ".join(verify(archive).problems)
-    assert "the task in the manifest cannot be read" in problems
+    change_manifest(archive, lambda manifest: manifest["spec"].update(brand_new=1))
+    assert mentions(verify(archive).problems, "task", "manifest")
 
 
 def test_columns_that_do_not_belong_to_the_task_are_found(archive: Path) -> None:
     forge(archive, lambda table: table.drop_columns(["votes"]))
-    assert "examples does not have the columns" in " ".join(verify(archive).problems)
+    assert mentions(verify(archive).problems, "examples", "columns")
 
 
 def test_a_rounds_splits_are_compared_with_those_of_other_rounds(archives: Path, tmp_path: Path) -> None:
@@ -129,18 +134,17 @@ def test_a_rounds_splits_are_compared_with_those_of_other_rounds(archives: Path,
     assert verify(task / "round-2").problems == ()
     shutil.rmtree(task / "round-1")
     alone = verify(task / "round-2")
-    assert (alone.problems, "sides from rounds 1" in alone.unchecked[-1]) == ((), True)
+    assert (alone.problems, mentions(alone.unchecked, "rounds 1")) == ((), True)
 
 
 def test_a_worker_whose_split_changed_between_rounds_is_found(archives: Path, tmp_path: Path) -> None:
     task = Path(shutil.copytree(archives / "sentiment", tmp_path / "sentiment"))
     change_manifest(task / "round-2", _exchange)
-    problems = " ".join(verify(task / "round-2").problems)
-    assert "workers' sides differ from those in rounds 1" in problems
+    assert mentions(verify(task / "round-2").problems, "workers", "rounds 1")
 
 
-def _exchange(told: dict[str, Any]) -> None:
-    splits = told["splits"]
+def _exchange(manifest: dict[str, Any]) -> None:
+    splits = manifest["splits"]
     splits["came_to_train"], splits["came_held_out"] = splits["came_held_out"], splits["came_to_train"]
 
 
@@ -150,8 +154,7 @@ def test_a_round_split_without_regard_to_other_rounds_is_found(
     with any_databases.opened() as store:
         alone = play(store).play_next().freeze(open_archives(str(tmp_path)))
     shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "sentiment" / "round-1")
-    problems = " ".join(verify(Path(alone.where)).problems)
-    assert "in the other part in round 1" in problems
+    assert mentions(verify(Path(alone.where)).problems, "part", "round 1")
 
 
 def against(played: Played, folder: str) -> Verification:
@@ -169,10 +172,10 @@ def test_another_rounds_archive_is_refused(played: Played, tmp_path: Path) -> No
     played.freeze(open_archives(str(tmp_path)))
     other = played.play_next(examples=12)
     frozen = other.freeze(open_archives(str(tmp_path)))
-    problems = " ".join(against(played, frozen.where).problems)
-    assert "the database has the hash" in problems
-    assert "the database has 70 votes, the archive 23" in problems
-    assert "the database has 40 attempts, the archive 12" in problems
+    problems = against(played, frozen.where).problems
+    assert mentions(problems, "database", "hash")
+    assert mentions(problems, "70 votes", "23")
+    assert mentions(problems, "40 attempts", "12")
 
 
 def test_a_database_that_lost_votes_is_found(played: Played, tmp_path: Path) -> None:
@@ -185,7 +188,7 @@ def test_a_database_that_lost_votes_is_found(played: Played, tmp_path: Path) -> 
         session.flush()
         proof = verify(Path(frozen.where), database=(session, session.get_one(Round, played.round_id)))
         session.rollback()
-    assert "votes, the archive 70" in " ".join(proof.problems)
+    assert mentions(proof.problems, "votes", "70")
 
 
 def test_an_archive_with_splits_of_the_first_rule_passes_verification(
@@ -206,5 +209,5 @@ def test_an_archive_with_splits_of_the_first_rule_passes_verification(
 
 
 def test_splits_of_an_unknown_rule_are_reported(archive: Path) -> None:
-    change_manifest(archive, lambda told: told["splits"].update(rule=3))
-    assert "rule 3" in " ".join(verify(archive).problems)
+    change_manifest(archive, lambda manifest: manifest["splits"].update(rule=3))
+    assert mentions(verify(archive).problems, "rule 3")

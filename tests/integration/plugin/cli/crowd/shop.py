@@ -73,9 +73,9 @@ class Shop:
 
     def figures(self) -> BudgetFigures:
         """Return the round's budget figures, after checking that the statement adds up."""
-        said = self.asked("statement", SENTIMENT)
-        assert said["adds_up"], said
-        _whole, line = said["lines"]
+        answer = self.asked("statement", SENTIMENT)
+        assert answer["adds_up"], answer
+        _whole, line = answer["lines"]
         names = ("budget_cents", "reserved_cents", "owed_cents", "sent_cents")
         return BudgetFigures(*(line[name] for name in names))
 

@@ -15,9 +15,9 @@ START = 1_000_000
 def test_work_is_collected_approved_and_paid_to_the_cent(shop: Shop) -> None:
     shop.post(2)
     first, second = shop.hand_in("Ann"), shop.hand_in("Bob")
-    said = shop.asked("status")
-    assert [one["assignment_id"] for one in said["undecided"]] == [first, second]
-    assert said["collected"]["works"] == 2
+    answer = shop.asked("status")
+    assert [one["assignment_id"] for one in answer["undecided"]] == [first, second]
+    assert answer["collected"]["works"] == 2
 
     would = shop.asked("approve", SENTIMENT, "--all", "--dry-run")
     assert (would["reward_cents"], would["fee_cents"]) == (2 * REWARD, 2 * REWARD_FEE)
@@ -126,9 +126,9 @@ def test_slow_work_is_warned_about_and_topped_up_once(shop: Shop) -> None:
     shop.post(1)
     shop.hand_in(minutes=6)
     shop.asked("approve", "--all")
-    told = shop.text("status")
-    assert "$15.00" in told
-    assert "`outfox crowd pay sentiment --top-up`" in told
+    answer = shop.text("status")
+    assert "$15.00" in answer
+    assert "`outfox crowd pay sentiment --top-up`" in answer
 
     would = shop.asked("pay", SENTIMENT, "--top-up", "--dry-run")
     (group,) = would["top_ups"]

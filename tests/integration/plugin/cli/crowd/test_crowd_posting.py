@@ -17,10 +17,10 @@ class Terminal(io.StringIO):
 
 
 def test_a_dry_run_prints_every_figure_and_changes_nothing(shop: Shop) -> None:
-    said = shop.asked(*POST, 3, "--dry-run")["quote"]
-    assert (said["reward_cents"], said["possible_bonus_cents"]) == (REWARD, BONUS)
-    assert (said["total_cents"], said["at_once_cents"]) == (3 * EACH, 3 * (REWARD + REWARD_FEE))
-    assert (said["account_cents"], said["round_figures"]["budget_cents"]) == (ALL_MONEY, 60_000)
+    answer = shop.asked(*POST, 3, "--dry-run")["quote"]
+    assert (answer["reward_cents"], answer["possible_bonus_cents"]) == (REWARD, BONUS)
+    assert (answer["total_cents"], answer["at_once_cents"]) == (3 * EACH, 3 * (REWARD + REWARD_FEE))
+    assert (answer["account_cents"], answer["round_figures"]["budget_cents"]) == (ALL_MONEY, 60_000)
     text = shop.text(*POST, 3, "--dry-run")
     for figure in (
         "$0.45 each, and up to $0.60 in bonuses",
@@ -82,8 +82,8 @@ def test_ten_assignments_are_warned_about(shop: Shop) -> None:
 
 def test_after_a_crash_the_same_command_continues_and_plans_nothing_twice(shop: Shop) -> None:
     shop.planned_hit(3)
-    said = shop.asked("status")
-    assert [(one["unsent"], one["cents"]) for one in said["planned"]] == [(3, 3 * EACH)]
+    answer = shop.asked("status")
+    assert [(one["unsent"], one["cents"]) for one in answer["planned"]] == [(3, 3 * EACH)]
     assert "`outfox crowd post sentiment`" in shop.text("status")
     again = shop.post(3)
     assert (again["continued"], again["planned"], again["posted"], again["waiting"]) == (True, 0, 3, 0)
@@ -113,8 +113,8 @@ def test_insufficient_funds_are_reported_before_anything_is_planned(
 
 def test_hits_last_for_the_given_lifetime_or_until_the_round_closes(shop: Shop) -> None:
     for more, days in (((), 14), (("--hours", 48), 2)):
-        said = shop.asked(*POST, 1, "--dry-run", *more)["quote"]["expires_at"]
-        assert f"{(shop.today(days)):%Y-%m-%d}" in said
+        answer = shop.asked(*POST, 1, "--dry-run", *more)["quote"]["expires_at"]
+        assert f"{(shop.today(days)):%Y-%m-%d}" in answer
 
 
 def test_mistakes_are_reported_with_their_codes(shop: Shop) -> None:
@@ -129,6 +129,6 @@ def test_mistakes_are_reported_with_their_codes(shop: Shop) -> None:
 def test_posting_more_validation_places_than_examples_prints_a_warning(shop: Shop) -> None:
     validate = ("post", SENTIMENT, "--kind", "validate", "--hits", 2, "--dry-run")
     assert "warning: 2 places too many" in shop.text(*validate)
-    said = shop.asked(*validate)["quote"]
-    assert (said["votes_wanted"]["votes"], said["places_too_many"]) == (0, 2)
+    answer = shop.asked(*validate)["quote"]
+    assert (answer["votes_wanted"]["votes"], answer["places_too_many"]) == (0, 2)
     assert "too many" not in shop.text("post", SENTIMENT, "--kind", "create", "--hits", 2, "--dry-run")

@@ -74,8 +74,8 @@ def test_a_dry_run_prints_the_cost_and_warns_about_an_unreachable_ml_backend(sho
         "nothing was reserved or posted",
     ):
         assert words in text
-    told = shop.asked(*POST, "--dry-run")
-    assert (told["quote"]["total_cents"], len(told["warnings"])) == (EACH, 1)
+    answer = shop.asked(*POST, "--dry-run")
+    assert (answer["quote"]["total_cents"], len(answer["warnings"])) == (EACH, 1)
     assert (shop.figures().reserved_cents, shop.spent()) == (0, 0)
 
 

@@ -40,9 +40,9 @@ def _hand_in(shop: Shop, worker: Worker, assignment: str) -> None:
 
 
 def test_a_quiz_costs_its_reward_and_has_no_bonus(shop: Shop) -> None:
-    said = shop.asked(*POST, 1, "--assignments", 5, "--dry-run")["quote"]
-    assert (said["reward_cents"], said["possible_bonus_cents"], said["total_bonus_cents"]) == (QUIZ, 0, 0)
-    assert said["total_cents"] == said["at_once_cents"] == 5 * (QUIZ + QUIZ_FEE)
+    answer = shop.asked(*POST, 1, "--assignments", 5, "--dry-run")["quote"]
+    assert (answer["reward_cents"], answer["possible_bonus_cents"], answer["total_bonus_cents"]) == (QUIZ, 0, 0)
+    assert answer["total_cents"] == answer["at_once_cents"] == 5 * (QUIZ + QUIZ_FEE)
     text = shop.text(*POST, 1, "--assignments", 5, "--dry-run")
     for words in ("1 HIT of 5 assignments for the quiz", "only workers without the qualification of sentiment"):
         assert words in text

@@ -20,8 +20,8 @@ def test_work_without_a_finished_page_is_approved_only_by_name(ours: Shop) -> No
 
     preview = ours.asked("approve", SENTIMENT, "--all", "--dry-run")
     assert (preview["works"], preview["left_out"]) == ([], [work])
-    said = ours.asked("approve", "--all")
-    assert (said["approved"], said["uncovered"], said["left_out"], ours.earned()) == (0, 0, [work], 0)
+    answer = ours.asked("approve", "--all")
+    assert (answer["approved"], answer["uncovered"], answer["left_out"], ours.earned()) == (0, 0, [work], 0)
     assert work in ours.text("approve", "--all")
 
     (preview,) = ours.asked("approve", work, "--dry-run")["works"]

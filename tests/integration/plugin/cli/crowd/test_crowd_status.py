@@ -13,8 +13,8 @@ def test_expired_hits_release_empty_places_and_pay_submitted_work(shop: Shop) ->
     assert shop.refused("expire", SENTIMENT, "--all") == "confirmation_required"
     assert shop.asked("status")["groups"][0]["available"] == 1
 
-    said = shop.asked("expire", SENTIMENT, "--all", "--yes")
-    assert said["released_cents"] == EACH
+    answer = shop.asked("expire", SENTIMENT, "--all", "--yes")
+    assert answer["released_cents"] == EACH
     (group,) = shop.asked("status")["groups"]
     assert (group["available"], group["pending"], group["undecided"]) == (0, 1, 1)
     assert shop.figures().reserved_cents == 2 * EACH
@@ -41,8 +41,8 @@ def test_planned_hits_that_were_never_sent_are_given_up_with_the_rest(shop: Shop
     assert (would["hits"], would["given_up"], would["given_up_cents"]) == ([], 2, 2 * EACH)
     assert shop.figures().reserved_cents == 2 * EACH
     assert "nothing to expire" in shop.text("expire", SENTIMENT, "--all", "--kind", "validate", "--yes")
-    said = shop.asked("expire", SENTIMENT, "--all", "--yes")
-    assert (said["given_up"], said["released_cents"]) == (2, 2 * EACH)
+    answer = shop.asked("expire", SENTIMENT, "--all", "--yes")
+    assert (answer["given_up"], answer["released_cents"]) == (2, 2 * EACH)
     assert shop.figures().reserved_cents == 0
     assert shop.asked("post", SENTIMENT)["posted"] == 0
 
@@ -60,8 +60,8 @@ def test_the_ids_of_decided_work_are_shown_for_a_bonus_or_second_thoughts(shop: 
     assert shop.asked("status")["decided"] == []
     shop.asked("approve", first)
     shop.asked("reject", second, "--reason", "It is empty.")
-    told = shop.asked("status")["decided"]
-    assert [(one["assignment_id"], one["status"]) for one in told] == [(second, "rejected"), (first, "approved")]
+    answer = shop.asked("status")["decided"]
+    assert [(one["assignment_id"], one["status"]) for one in answer] == [(second, "rejected"), (first, "approved")]
     assert shop.asked("bonus", first, "0.10", "--reason", "Well done.", "--dry-run")["assignment"] == first
     assert shop.refused("bonus", "X1", "1", "--reason", "x") == "assignment_not_found"
 
@@ -136,8 +136,8 @@ def test_workers_can_be_sent_a_message(shop: Shop) -> None:
     write = ("workers", "message", "--subject", "Round 2", "--text", "It opens on Monday.")
     assert shop.refused(*write, "--yes") == "usage"
     assert shop.asked(*write, "--task", SENTIMENT, "--dry-run")["workers"] == [shop.worker().id]
-    said = shop.asked(*write, "--task", SENTIMENT, "--yes")
-    assert (said["workers"], said["undelivered"]) == ([shop.worker().id], [])
+    answer = shop.asked(*write, "--task", SENTIMENT, "--yes")
+    assert (answer["workers"], answer["undelivered"]) == ([shop.worker().id], [])
     missed = shop.asked(*write, shop.worker().id, "ANOBODY0000000", "--yes")["undelivered"]
     assert [one["worker_id"] for one in missed] == ["ANOBODY0000000"]
     assert shop.refused(*write[:3], "x" * 201, *write[4:], "--task", SENTIMENT, "--yes") == "crowd_work_error"
