@@ -137,12 +137,7 @@ class Settings(BaseSettings):
     @property
     def backend_auth(self) -> tuple[str, str] | None:
         """The user and password that the ML backend requires, or None."""
-        if not self.ml_backend_auth:
-            return None
-        user, _, password = self.ml_backend_auth.partition(":")
-        if not (user and password):
-            raise SettingsError(f"{PREFIX}ML_BACKEND_AUTH must have the form user:password")
-        return user, password
+        return split_auth(self.ml_backend_auth, f"{PREFIX}ML_BACKEND_AUTH") if self.ml_backend_auth else None
 
     @property
     def has_crowd_keys(self) -> bool:
@@ -233,6 +228,14 @@ def load_settings(environ: Mapping[str, str], *, config: Path | None = None, hom
         if first["type"] == "extra_forbidden":
             raise _unknown(name) from error
         raise SettingsError(f"setting `{name}` is {values[name]!r}: {first['msg']}") from error
+
+
+def split_auth(text: str, where: str) -> tuple[str, str]:
+    """Return the user and the password of a text; `where` names its place in the error."""
+    user, _, password = text.partition(":")
+    if not (user and password):
+        raise SettingsError(f"{where} must have the form user:password")
+    return user, password
 
 
 def settings_table() -> str:

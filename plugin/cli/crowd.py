@@ -43,10 +43,9 @@ def crowd() -> None:
 @data_command
 def status(app: Application, task: str | None, collect: bool) -> None:
     """Show by HIT group what was posted, submitted, decided and earned, and what needs a person."""
-    settings = app.settings
     from round_manager.crowd.status import find_overview
 
-    collected, ours = None, settings.serves_hit_pages
+    collected, ours = None, app.settings.serves_hit_pages
     if collect:
         with open_crowd_context(app) as context:
             with ProgressBar() as progress:
@@ -55,8 +54,8 @@ def status(app: Application, task: str | None, collect: bool) -> None:
             found = find_overview(context.services.store, market.name, task, market, our_pages=ours)
     else:
         with app.services() as services:
-            found = find_overview(services.store, settings.crowd_name, task, our_pages=ours)
-    data = {"marketplace": settings.crowd_name, "collected": asdict(collected) if collected else None}
+            found = find_overview(services.store, app.settings.crowd_name, task, our_pages=ours)
+    data = {"marketplace": app.settings.crowd_name, "collected": asdict(collected) if collected else None}
     show({**data, **_data(found)}, Group(*_texts(found)))
 
 

@@ -1,6 +1,5 @@
 """What the commands of `outfox crowd` share: the connected crowd, questions, texts and exit codes."""
 
-import json
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from round_manager.services.connected_crowd import ConnectedCrowd
     from round_manager.services.context import Actor, ServiceContext
 
-NOT_RIGHT, WRONG, AGAIN = 1, 2, 3
 # If nothing listens, waiting helps only while the marketplace restarts.
 SECONDS_WHERE_NOTHING_LISTENS = 5.0
 # What to do about work that was submitted without its page being finished.
@@ -82,14 +80,11 @@ def _may_announce() -> bool:
 
 
 def leave(*, problem: str = "", wrong: str = "") -> None:
-    """Exit with code 3 if a retry can help, or 2 if something was refused; return if there was no problem."""
-    text = problem or wrong
-    if not text:
-        return
-    error = CrowdUnavailable(text) if problem else CrowdRefused(text)
-    as_json = json.dumps({"error": text, "problems": [text], **error.as_data()}, ensure_ascii=False)
-    click.echo(as_json if wants_json() else f"outfox: {text}", err=True)
-    raise click.exceptions.Exit(AGAIN if problem else WRONG)
+    """End a command, whose result is printed, with an error: a retry can help, or something was refused."""
+    if problem:
+        raise CrowdUnavailable(problem)
+    if wrong:
+        raise CrowdRefused(wrong)
 
 
 def leave_paid(paid: "PaymentResult", uncovered: int = 0) -> None:

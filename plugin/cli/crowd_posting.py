@@ -104,15 +104,9 @@ def post(
             quote = quote_hits(
                 services, crowd, task, only, hits=hits, assignments=assignments, account_cents=account, hours=hours
             )
+        data: dict[str, Any] = {"dry_run": dry_run, "quote": _quote_data(quote), "continued": continued}
         if dry_run:
-            data = {
-                "dry_run": True,
-                "quote": _quote_data(quote),
-                "planned": 0,
-                "continued": continued,
-                "waiting": waiting.all,
-                "warnings": warnings,
-            }
+            data |= {"planned": 0, "waiting": waiting.all, "warnings": warnings}
             texts = [*_quote_texts(quote, waiting.all, context), *(f"warning: {one}" for one in warnings)]
             show(data, Group(*texts, "nothing was reserved or posted"))
             return
@@ -122,8 +116,8 @@ def post(
             plan_hits(services, crowd, quote)
         with ProgressBar() as progress:
             sent = crowd.poster.run(progress)
-    data = {"dry_run": False, "quote": _quote_data(quote), "planned": hits, "continued": continued,
-            "reconciled": reconciled.found + reconciled.sent_again if reconciled else 0, **asdict(sent)}  # fmt: skip
+    found = reconciled.found + reconciled.sent_again if reconciled else 0
+    data |= {"planned": hits, "reconciled": found, **asdict(sent)}
     show(data, _outcome(data, task))
     refused = f"the marketplace refused {sent.refused}; see `outfox crowd status`" if sent.refused else ""
     leave(problem=sent.problem, wrong=refused)

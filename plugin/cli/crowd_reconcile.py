@@ -9,7 +9,7 @@ import click
 from rich.console import Group, RenderableType
 
 from common.text import count, dollars
-from plugin.cli.crowd_context import NOT_RIGHT, CrowdContext, leave, open_crowd_context
+from plugin.cli.crowd_context import CrowdContext, leave, open_crowd_context
 from plugin.cli.output import data_command, show, table
 from plugin.cli.parameters import DRY_RUN, WHY
 from plugin.cli.progress import ProgressBar
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from round_manager.money.budget import StatementLine
     from round_manager.services.payments import StatementReport
 
+DOES_NOT_ADD_UP = 1
 MOST_DAYS = 3_660
 # Early enough, and MOST_DAYS before it is still a valid date.
 EARLIEST = date(2000, 1, 1)
@@ -57,7 +58,7 @@ def statement(app: Application, task: str | None, day: datetime | None, days: in
     ]  # fmt: skip
     show({"lines": data, "adds_up": report.adds_up, "drift_cents": report.drift_cents}, Group(*_texts(report)))
     if not report.adds_up:
-        raise click.exceptions.Exit(NOT_RIGHT)
+        raise click.exceptions.Exit(DOES_NOT_ADD_UP)
 
 
 @click.command()

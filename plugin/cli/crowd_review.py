@@ -197,14 +197,13 @@ def follow(app: Application, every: float) -> None:
     Events come from the SQS queue of the setting crowd_queue_url. They are hints: nothing is lost if one does not
     arrive, and nothing is done twice if one arrives twice.
     """
-    settings = app.settings
     from round_manager.crowd.collection import CollectionLoop
 
     events = app.event_queue()
     sources = "events and " if events else ""
     with stopped_by_signals() as stop, open_crowd_context(app) as context:
         context.account_cents()  # Report wrong keys now, and not in a log every minute.
-        click.echo(f"following {settings.crowd_url}: {sources}{every_text(every)} (press Ctrl-C to stop)")
+        click.echo(f"following {app.settings.crowd_url}: {sources}{every_text(every)} (press Ctrl-C to stop)")
         CollectionLoop(context.crowd.collector, events, every=every, pause=stop.wait).run(_report)
     click.echo("stopped")
 

@@ -1,13 +1,15 @@
 """`outfox marketplace`: serve a marketplace of your own, and manage its accounts."""
 
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
+from rich.console import Group, RenderableType
 
 from common.text import dollars as in_dollars
 from plugin.cli.marketplace_workers import PORT, invite, payout, workers
-from plugin.cli.output import console, data_command, show, table, wants_json
+from plugin.cli.output import data_command, show, table
 from plugin.cli.parameters import DOLLARS, HOST, port_option
 from plugin.wiring import Application
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 THREADS = 16
 
 
-@click.group(invoke_without_command=True)
+@click.group(invoke_without_command=True, commands=[invite, workers, payout])
 @HOST
 @port_option(PORT)
 @click.option("--workers", "processes", type=click.IntRange(1, 64), default=1, help="Processes.")
@@ -116,13 +118,9 @@ def key(config: "MarketplaceConfig", account: str, revoke: str | None) -> None:
         "revoked": revoke,
         "keys": [{"access_key_id": one.id, "created_at": one.created_at} for one in keys],
     }
-    if revoke:
-        show(
-            data, f"{revoke} is revoked; running servers refuse it after {KEY_CACHE_SECONDS:.0f} seconds at the latest"
-        )
-    else:
-        rows = [[one.id, f"{one.created_at:%Y-%m-%d %H:%M}"] for one in keys]
-        show(data, table(("access key", "created"), rows))
+    rows = [[one.id, f"{one.created_at:%Y-%m-%d %H:%M}"] for one in keys]
+    text = f"{revoke} is revoked; running servers refuse it after {KEY_CACHE_SECONDS:.0f} seconds at the latest"
+    show(data, text if revoke else table(("access key", "created"), rows))
 
 
 @marketplace.command()
@@ -134,26 +132,22 @@ def status(config: "MarketplaceConfig") -> None:
     with config.open() as market:
         found = accounts.marketplace_status(market)
     signed_in = sum(one.signed_in for one in found.workers)
-    if wants_json():
-        data = {
-            "database": config.safe_database,
-            "address": config.public_url or found.address,
-            "accounts": [asdict(one) for one in found.accounts],
-            "workers": {"all": len(found.workers), "signed_in": signed_in},
-            "money": {**asdict(found.money), "add_up": found.money.is_balanced},
-        }
-        show(data, "")
-        return
-    _show_status(found, signed_in)
+    data = {
+        "database": config.safe_database,
+        "address": config.public_url or found.address,
+        "accounts": [asdict(one) for one in found.accounts],
+        "workers": {"all": len(found.workers), "signed_in": signed_in},
+        "money": {**asdict(found.money), "add_up": found.money.is_balanced},
+    }
+    show(data, Group(*_status_texts(found, signed_in)))
 
 
-def _show_status(found: "MarketplaceStatus", signed_in: int) -> None:
+def _status_texts(found: "MarketplaceStatus", signed_in: int) -> Iterator[RenderableType]:
     columns = ("account", "can spend", "held for HITs", "open HITs", "to decide", "access keys")
     rows = [
         [
             one.name,
-            in_dollars(one.available_cents),
-            in_dollars(one.held_cents),
+            *map(in_dollars, (one.available_cents, one.held_cents)),
             one.open_hits,
             one.to_decide,
             "\n".join(one.keys),
@@ -161,17 +155,12 @@ def _show_status(found: "MarketplaceStatus", signed_in: int) -> None:
         for one in found.accounts
     ]
     money = found.money
-    screen = console()
-    screen.print(table(columns, rows))
-    screen.print(f"\nworkers: {len(found.workers)}, signed in: {signed_in}")
-    screen.print(
+    yield table(columns, rows)
+    yield f"\nworkers: {len(found.workers)}, signed in: {signed_in}"
+    yield (
         f"{in_dollars(money.deposited_cents)} deposited = {in_dollars(money.available_cents)} to spend"
         f" + {in_dollars(money.held_cents)} held + {in_dollars(money.workers_cents)} owed to workers"
         f" + {in_dollars(money.paid_out_cents)} paid out + {in_dollars(money.fees_cents)} fees"
     )
     if not money.is_balanced:
-        screen.print("THESE AMOUNTS DO NOT ADD UP: keep a copy of the database and report this as a bug")
-
-
-for _command in (invite, workers, payout):
-    marketplace.add_command(_command)
+        yield "THESE AMOUNTS DO NOT ADD UP: keep a copy of the database and report this as a bug"

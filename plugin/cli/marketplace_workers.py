@@ -64,18 +64,10 @@ def workers(config: "MarketplaceConfig") -> None:
     with config.open() as market:
         found = list_workers(market)
     rows = [
-        [
-            one.worker_id,
-            one.name,
-            one.country,
-            _yes_or_no(one.adult),
-            _yes_or_no(one.signed_in),
-            one.approved,
-            one.rejected,
-            dollars(one.balance_cents),
-        ]
+        [one.worker_id, one.name, one.country, *("yes" if flag else "no" for flag in (one.adult, one.signed_in)),
+         one.approved, one.rejected, dollars(one.balance_cents)]
         for one in found
-    ]
+    ]  # fmt: skip
     columns = ("worker", "name", "country", "adult", "signed in", "approved", "rejected", "owed")
     show([asdict(one) for one in found], table(columns, rows))
 
@@ -187,7 +179,3 @@ def _new_file(path: Path) -> Path:
     except OSError as error:
         raise PluginError(f"cannot write {path}: {error.strerror}; choose another file with --out") from error
     return path
-
-
-def _yes_or_no(value: bool) -> str:
-    return "yes" if value else "no"

@@ -49,7 +49,6 @@ def train(
     seed: int | None,
 ) -> None:
     """Train a model version of a task; Ctrl-C stops it and writes nothing."""
-    settings = app.settings
     from ml_backend.artefact import version_folder
     from ml_backend.training import train as train_model
 
@@ -57,12 +56,12 @@ def train(
     with ProgressBar() as progress:
         trained = train_model(
             pack,
-            settings.models_path,
+            app.settings.models_path,
             mode=mode,
             rows=_rows(rows, pack.spec) if rows else None,
-            parent=version_folder(settings.models_path, pack.spec.name, parent) if parent else None,
+            parent=version_folder(app.settings.models_path, pack.spec.name, parent) if parent else None,
             settings=pack.spec.training.model_copy(update=changed),
-            cache=settings.cache_path / "embeddings",
+            cache=app.settings.cache_path / "embeddings",
             progress=progress,
         )
     data = {"version": trained.manifest.version, "folder": str(trained.directory), "metrics": trained.metrics}
@@ -91,13 +90,12 @@ def predict(
     runtime: str,
 ) -> None:
     """Query a model, for example: outfox model predict sentiment text="What a day." --target negative."""
-    settings = app.settings
     from ml_backend.artefact import version_folder
     from ml_backend.targets.loading import load_target
     from ml_backend.verdict import judge
 
     inputs = _read_rows(rows, pack.spec) if rows else [_from_arguments(fields, pack.spec)]
-    model = load_target(version_folder(settings.models_path, pack.spec.name, version), runtime)
+    model = load_target(version_folder(app.settings.models_path, pack.spec.name, version), runtime)
     predictions = model.predict(inputs)
     found: list[dict[str, Any]] = []
     for row, prediction in zip(inputs, predictions, strict=True):
@@ -117,12 +115,11 @@ def predict(
 @data_command
 def evaluate(app: Application, pack: Pack, rows: Path | None, version: str | None, runtime: str) -> None:
     """Evaluate a model version on rows with known answers."""
-    settings = app.settings
     from ml_backend.artefact import version_folder
     from ml_backend.evaluation import evaluate as evaluate_model
     from ml_backend.targets.loading import load_target
 
-    model = load_target(version_folder(settings.models_path, pack.spec.name, version), runtime)
+    model = load_target(version_folder(app.settings.models_path, pack.spec.name, version), runtime)
     chosen = _rows(rows, pack.spec) if rows else [row for row in pack.seed if row.split == "held_out"]
     metrics = evaluate_model(model, chosen, pack.spec)
     show({"version": model.version, "rows": len(chosen), **metrics}, f"{model.version}: {_figures(metrics)}")
@@ -133,10 +130,9 @@ def evaluate(app: Application, pack: Pack, rows: Path | None, version: str | Non
 @data_command
 def list_models(app: Application, task: str | None) -> None:
     """List the trained model versions, newest first."""
-    settings = app.settings
     from ml_backend.artefact import list_versions
 
-    found = list_versions(settings.models_path, task)
+    found = list_versions(app.settings.models_path, task)
     columns = ("task", "version", "mode", "serves", "parent", "trained", "figures")
     rows = [
         (one.task, one.version, one.mode, _serves(one), one.parent or "", one.created_at[:19], _figures(one.metrics))

@@ -97,11 +97,7 @@ def _interrupt_on_sigterm() -> Iterator[None]:
     if current_thread() is not main_thread():
         yield
         return
-
-    def stop(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:

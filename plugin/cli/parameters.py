@@ -9,8 +9,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from common.text import parse_dollars
-from plugin.errors import PluginError
-from plugin.settings import Settings
+from plugin.errors import InputFileError
+from plugin.settings import Settings, split_auth
 from plugin.wiring import Application
 from templates import Pack, PackNotFound, find_pack, load_pack, pack_folders
 
@@ -100,19 +100,13 @@ PACK = PackType()
 
 def backend_auth(settings: Settings, path: Path | None) -> tuple[str, str] | None:
     """Return the user and password from the file, or else from the settings; None if no password is required."""
-    given = settings.ml_backend_auth
-    if path is not None:
-        try:
-            with path.open(encoding="utf-8") as file:
-                given = file.read(LONGEST_FILE).strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise PluginError(f"cannot read {path}; write user:password into it") from error
-    elif not given:
-        return None
-    user, _, password = given.partition(":")
-    if not (user and password):
-        raise PluginError(f"the ML backend's user and password are written as user:password; correct {path or 'them'}")
-    return user, password
+    if path is None:
+        return settings.backend_auth
+    try:
+        with path.open(encoding="utf-8") as file:
+            return split_auth(file.read(LONGEST_FILE).strip(), str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputFileError(f"cannot read {path}; write user:password into it") from error
 
 
 def find_named_pack(app: Application, name: str) -> Pack:

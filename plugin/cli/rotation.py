@@ -17,7 +17,6 @@ from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.services.context import ServiceContext
-    from round_manager.services.rotation import Rotation
 
 DAMAGED = 2
 
@@ -46,15 +45,7 @@ def rotate(
     Several versions answer together. Exit code 2: refused; 3: not every process confirmed, and the old versions stay.
     A round that is open or validating keeps the versions that it was opened with; others are refused for it.
     """
-    from ml_backend.targets.loading import load_target
-    from round_manager.services.rotation import rotate_models
-
-    began = time.monotonic()
-    with ExitStack() as stack:
-        context, progress = _services(app, stack), stack.enter_context(ProgressBar())
-        options: dict[str, Any] = {"load": load_target, "round_number": number, "reason": why, "timeout": timeout}
-        rotation = rotate_models(context, app.actor, app.registry(where), task, versions, progress=progress, **options)
-    _show_rotation(rotation, time.monotonic() - began)
+    _rotate(app, task, versions, where, round_number=number, reason=why, timeout=timeout)
 
 
 @click.command()
@@ -66,15 +57,7 @@ def rotate(
 @data_command
 def rollback(app: Application, task: str, number: int | None, why: str, timeout: float, where: str | None) -> None:
     """Rotate to the versions that were pinned before; another rollback goes one step further back."""
-    from ml_backend.targets.loading import load_target
-    from round_manager.services.rotation import roll_back_models
-
-    began = time.monotonic()
-    with ExitStack() as stack:
-        context, progress = _services(app, stack), stack.enter_context(ProgressBar())
-        options: dict[str, Any] = {"load": load_target, "round_number": number, "reason": why, "timeout": timeout}
-        rotation = roll_back_models(context, app.actor, app.registry(where), task, progress=progress, **options)
-    _show_rotation(rotation, time.monotonic() - began)
+    _rotate(app, task, (), where, round_number=number, reason=why, timeout=timeout)
 
 
 @click.command()
@@ -143,7 +126,17 @@ def _services(app: Application, stack: ExitStack) -> "ServiceContext | None":
         return None
 
 
-def _show_rotation(rotation: "Rotation", seconds: float) -> None:
+def _rotate(app: Application, task: str, versions: tuple[str, ...], where: str | None, **options: Any) -> None:
+    """Pin the versions, or without any those that were pinned before, and print the result."""
+    from ml_backend.targets.loading import load_target
+    from round_manager.services.rotation import roll_back_models, rotate_models
+
+    began = time.monotonic()
+    with ExitStack() as stack:
+        context, progress = _services(app, stack), stack.enter_context(ProgressBar())
+        given = (context, app.actor, app.registry(where), task)
+        options |= {"load": load_target, "progress": progress}
+        rotation = rotate_models(*given, versions, **options) if versions else roll_back_models(*given, **options)
     pins, servers = rotation.pins, rotation.servers
     data = {
         "task": pins.task,
@@ -151,7 +144,7 @@ def _show_rotation(rotation: "Rotation", seconds: float) -> None:
         "generation": pins.generation,
         "versions": list(pins.versions),
         "servers": list(servers),
-        "seconds": round(seconds, 2),
+        "seconds": round(time.monotonic() - began, 2),
     }
     confirmed = f"confirmed by {', '.join(servers)}" if servers else "no process serves this task"
     what = pins.task if pins.round is None else f"round {pins.round} of {pins.task}"

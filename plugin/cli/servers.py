@@ -161,7 +161,6 @@ def serve(app: Application, host: str, port: int, workers: int, sync_every: floa
     HITs show its pages: workers' browsers must reach it at the setting web_url, and only the sites of the setting
     crowd_site_url can show them in a frame. See docs/worker-pages.md.
     """
-    settings = app.settings
     from ml_backend.serving.processes import Address, Workers, serve_processes
     from ml_backend.verdict import VerdictSigner
     from plugin.crowd import frame_problem
@@ -170,7 +169,7 @@ def serve(app: Application, host: str, port: int, workers: int, sync_every: floa
     # Report a missing or outdated database, a weak secret or an invalid setting here, not in every response.
     with app.open_store():
         pass
-    VerdictSigner(settings.signing_secrets())
+    VerdictSigner(app.settings.signing_secrets())
     work_pages(app)
 
     def begin(shared: Path) -> ServeProcess:
@@ -178,11 +177,11 @@ def serve(app: Application, host: str, port: int, workers: int, sync_every: floa
 
     listening = Address(host, port).listen()
     click.echo(f"serving at http://{host}:{listening.getsockname()[1]} (Ctrl-C stops it)")
-    if not settings.label_studio_token:
+    if not app.settings.label_studio_token:
         click.echo("Label Studio will not be read: the setting label_studio_token is empty", err=True)
-    if not settings.has_crowd_keys:
+    if not app.settings.has_crowd_keys:
         click.echo("qualifications will not be granted: crowd_key_id or crowd_key_secret is empty", err=True)
-    problem = frame_problem(settings)
+    problem = frame_problem(app.settings)
     if problem:
         click.echo(f"warning: {problem}", err=True)
     serve_processes(begin, listening, Workers("outfox-web", workers, WEB_THREADS, grace))

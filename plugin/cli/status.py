@@ -42,14 +42,13 @@ def status(app: Application, task: str | None) -> None:
     vMER is the share of collected examples that fooled the model and were verified by validators, with its 95 %
     interval; `outfox round metrics TASK` recomputes it from the votes.
     """
-    settings = app.settings
     from ml_backend.serving.outbox import count_waiting
     from round_manager.services.tasks import show_overview
 
     with app.services() as services:
-        overview = show_overview(services, task, has_marketplace=settings.has_crowd_keys)
+        overview = show_overview(services, task, has_marketplace=app.settings.has_crowd_keys)
     found, manager = overview.tasks, overview.manager
-    outbox = count_waiting(settings.home_path / "tries")
+    outbox = count_waiting(app.settings.home_path / "tries")
     data = {"tasks": [_task(one) for one in found], "tries_in_outbox": outbox, "manager": _manager(manager)}
     nothing = f"there are no tasks yet; create one with `{command_for(Hint('create_task', pack='PACK'))}`"
     show(data, Group(*_texts(found, outbox, manager, app.clock.now())) if found else nothing)

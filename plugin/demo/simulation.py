@@ -3,9 +3,10 @@
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from common.progress import Progress
@@ -18,7 +19,7 @@ from plugin.simulation.browser import Browser, SimulationPageError, SimulationSt
 from plugin.simulation.report import write_report
 from plugin.simulation.results import Results, find_results
 from plugin.simulation.sentences import SimulationRecord
-from plugin.simulation.worker import SimulatedProfile, SimulatedWorker, VisitResult, make_profiles
+from plugin.simulation.worker import SimulatedProfile, SimulatedWorker, make_profiles
 from round_manager.database.store import Store
 from round_manager.learning.training_data import pending_training
 from round_manager.learning.training_jobs import running_job
@@ -39,21 +40,6 @@ SECONDS_BETWEEN_VISITS = 1.0
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Tally:
-    """What the crowd has done since the start."""
-
-    written: int = 0
-    fooled: int = 0
-    checked: int = 0
-    quizzes: int = 0
-    attempts: int = 0
-
-    def __str__(self) -> str:
-        quizzes, pages = count(self.quizzes, "quiz", "quizzes"), count(self.checked, "page")
-        return f"{quizzes}, {self.written:,} written ({self.fooled:,} fooled), {pages} checked"
-
-
 class SimulatedCrowd:
     """Works until `stop` is set."""
 
@@ -72,13 +58,14 @@ class SimulatedCrowd:
         ]
         self._stop = stop
         self._pool = ThreadPoolExecutor(PARALLEL_WORKERS, "simulated-crowd")
-        self._tally = Tally()
+        self.done: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     @property
-    def tally(self) -> Tally:
-        """What was done so far."""
-        return self._tally
+    def summary(self) -> str:
+        """What was done so far, as a text."""
+        quizzes, pages = count(self.done["quiz"], "quiz", "quizzes"), count(self.done["validate"], "page")
+        return f"{quizzes}, {self.done['create']:,} written ({self.done['fooled']:,} fooled), {pages} checked"
 
     def sign_in(self, invite: Callable[[str], str]) -> None:
         """Sign in every worker; `invite` returns the link for a name."""
@@ -111,20 +98,9 @@ class SimulatedCrowd:
             data = {"worker": worker.profile.name, "error": str(error)}
             _log.warning("a simulated worker retries later", extra={"data": data})
             return False
-        self._count(done)
-        return bool(done.kind)
-
-    def _count(self, done: VisitResult) -> None:
         with self._lock:
-            now = self._tally
-            self._tally = replace(
-                now,
-                written=now.written + (done.kind == "create"),
-                fooled=now.fooled + done.fooled,
-                checked=now.checked + (done.kind == "validate"),
-                quizzes=now.quizzes + (done.kind == "quiz"),
-                attempts=now.attempts + done.attempts,
-            )
+            self.done.update({done.kind: 1, "attempts": done.attempts, "fooled": done.fooled})
+        return bool(done.kind)
 
 
 @dataclass(frozen=True)
@@ -203,7 +179,7 @@ class Simulation:
         while not self._stop.wait(POLL_SECONDS):
             watch.check()
             state = self._state(store)
-            line = f"{state.line}; {crowd.tally}"
+            line = f"{state.line}; {crowd.summary}"
             if line != seen:
                 seen, since = line, time.monotonic()
             progress.advance(0, line)

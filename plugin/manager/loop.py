@@ -72,11 +72,6 @@ class StepOutcome:
     code: str = ""
     hint: Hint | None = None
 
-    @property
-    def where(self) -> str:
-        """The step, and its task if it has one."""
-        return f"{self.step} {self.task}".rstrip()
-
 
 class _Locked(Exception):
     """Another manager is running a step of the same task."""

@@ -77,7 +77,6 @@ class VisitResult:
     kind: str = ""
     attempts: int = 0
     fooled: int = 0
-    returned: bool = False
 
 
 class SimulatedWorker:
@@ -137,7 +136,7 @@ class SimulatedWorker:
             # Nothing for this worker, or the round is over: another worker may have it.
             self._site.return_hit(hit)
             self._skips[self._accepted_group] = VISITS_TO_SKIP
-            return VisitResult(returned=True)
+            return VisitResult()
         self._record.note_work(hit.assignment, page.seconds)
         return done
 

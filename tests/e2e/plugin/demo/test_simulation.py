@@ -41,8 +41,8 @@ def test_workers_write_and_check(opened: tuple[WorkStage, Pack], record: Simulat
     assert crowd.once()
     stage.collect()
     examples = stage.examples()
-    assert crowd.tally.written == len(examples) == 4
-    assert crowd.tally.attempts == len(stage.tries())
+    assert crowd.done["create"] == len(examples) == 4
+    assert crowd.done["attempts"] == len(stage.tries())
     assert all(one.active_ms is not None for one in examples)
     assert [profile.honest for profile in profiles] == [True, True, True, False]
     meant = [one for one in examples if record.reading(one.fields["text"]) == one.label]

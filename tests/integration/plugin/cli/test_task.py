@@ -100,4 +100,4 @@ def test_a_round_without_a_model_prints_the_hint_to_train_one(outfox: Outfox) ->
     ran = outfox("round", "open", "sentiment", "--json")
     assert (ran.code, ran.error["hint"]["action"]) == (2, "train_model")
     ran = outfox("round", "open", "sentiment", "--version", "m000000000000", "--json")
-    assert ran.failure == (2, "model_not_found")
+    assert ran.failure == (2, "version_not_found")

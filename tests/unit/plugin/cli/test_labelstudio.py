@@ -29,7 +29,7 @@ def test_an_unknown_task_is_reported_with_a_hint(ready: Outfox, command: str) ->
 def test_an_unconnected_task_is_reported_with_a_hint(ready: Outfox, command: str) -> None:
     ready("task", "create", "sentiment")
     ran = ready("labelstudio", command, "sentiment", "--json")
-    assert (ran.failure, ran.error["hint"]["action"]) == ((2, "not_connected"), "connect_label_studio")
+    assert (ran.failure, ran.error["hint"]["action"]) == ((2, "label_studio_not_connected"), "connect_label_studio")
 
 
 def test_sync_needs_a_task_or_all(ready: Outfox) -> None:
@@ -58,7 +58,7 @@ def test_an_invalid_password_file_is_refused(ready: Outfox, tmp_path: Path, text
     file = tmp_path / "auth"
     file.write_text(text, encoding="utf-8")
     ran = ready("labelstudio", "connect", "sentiment", "--ml-auth", file, "--json")
-    assert ran.failure == (2, "plugin_error")
+    assert ran.failure == (2, "settings_error")
     assert ready("labelstudio", "connect", "sentiment", "--ml-auth", tmp_path / "none").code == 2
 
 
