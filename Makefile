@@ -28,9 +28,9 @@ demo: setup ## Label Studio, a marketplace, the model and the manager, running
 test: setup ## everything that continuous integration runs
 	@$(MAKE) --no-print-directory -j 2 check suite
 
-# Three processes for two cores: real servers and browsers are waited for.
+# Four processes for two cores: real servers and browsers are waited for.
 suite: setup
-	$(BIN)/python -m pytest -n 3 --dist loadgroup
+	$(BIN)/python -m pytest -n 4 --dist loadgroup
 
 check: setup ## style, types and import rules
 	$(BIN)/ruff check .

@@ -11,15 +11,15 @@ from tests.e2e.taught import teach
 __all__ = ["browser", "everyday_browser", "first_start", "page", "screenshot", "teach"]
 
 HERE = Path(__file__).parent
+# Tests of one folder share servers, browsers and models, which then start only once in a parallel run.
+SHARING = ("plugin/demo", "plugin/labelstudio", "plugin/web/pages", "plugin/web/work", "mturk/marketplace")
 
 
+# First: pytest-xdist reads the groups in the same hook.
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run Label Studio's tests in one process of a parallel run, and the tests of people's pages in another.
-
-    Their servers, browsers and models then start only once.
-    """
+    """Run the tests of a folder that shares servers in one process of a parallel run."""
     for item in items:
-        if item.path.is_relative_to(HERE / "plugin" / "labelstudio"):
-            item.add_marker(pytest.mark.xdist_group("labelstudio"))
-        elif item.path.is_relative_to(HERE) and not item.path.is_relative_to(HERE / "deploy"):
-            item.add_marker(pytest.mark.xdist_group("people"))
+        for folder in SHARING:
+            if item.path.is_relative_to(HERE / folder):
+                item.add_marker(pytest.mark.xdist_group(folder))

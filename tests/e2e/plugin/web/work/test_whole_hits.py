@@ -1,4 +1,4 @@
-"""From an open round to money earned, for every task: a marketplace, pages, a model and a browser that are all real."""
+"""From an open round to money earned, for both kinds of tasks: a marketplace, pages, a model and a browser that are all real."""
 
 import re
 from collections.abc import Iterator
@@ -11,7 +11,6 @@ from playwright.sync_api import Page, ViewportSize, expect
 from common.text import dollars
 from mturk.marketplace.tables.people import Worker
 from round_manager.models import Example, ExampleStatus, HitKind
-from tests.conftest import PACKS
 from tests.e2e.browser import Complaints
 from tests.e2e.plugin.web.work.accessibility import serious_problems
 from tests.e2e.plugin.web.work.books import line_of, pay, votes
@@ -41,21 +40,19 @@ class Way:
 
 # An author's reward and bonus; the same with its fees, and three validators' rewards with theirs.
 WAYS = [
-    Way("nli", PHONE, Keyboard, 70 + 80, 84 + 96 + 3 * 90),
     Way("qa", DESK, Mouse, 80 + 80, 96 + 96 + 3 * 108),
-    Way("sentiment", PHONE, Mouse, 45 + 60, 54 + 72 + 3 * 60),
-    Way("hate_speech", DESK, Keyboard, 55 + 70, 66 + 84 + 3 * 72),
+    Way("hate_speech", PHONE, Keyboard, 55 + 70, 66 + 84 + 3 * 72),
 ]
 
 
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory, teach: Teach) -> Iterator[WorkStage]:
-    """All four tasks; three people check each example, one in a HIT."""
+    """The tasks; three people check each example, one in a HIT."""
     with work_stage(tmp_path_factory.mktemp("whole")) as stage:
-        for name in PACKS:
+        for way in WAYS:
             stage.open_task(
-                name,
-                model=teach(name),
+                way.task,
+                model=teach(way.task),
                 contexts=8,
                 validation={"policy": "adaptive", "first_votes": 3, "gold_rate": 0.0},
                 work={"validations_per_hit": 1},
