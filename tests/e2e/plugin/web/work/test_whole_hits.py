@@ -1,4 +1,4 @@
-"""From an open round to money earned, for both kinds of tasks: a marketplace, pages, a model and a browser that are all real."""
+"""From an open round to money earned: a marketplace, pages, a model and a browser that are all real."""
 
 import re
 from collections.abc import Iterator
