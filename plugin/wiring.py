@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from plugin.attempt_delivery import AttemptIntake, Deliver
     from plugin.manager.step import ManagerContext
     from round_manager.archive.storage import Archives
-    from round_manager.crowd.qualifications import WorkerAccess
+    from round_manager.crowd.workers import WorkerAccess
     from round_manager.database.store import LazyStore, Store
     from round_manager.jobs import JobRequest, JobRunner
     from round_manager.labelstudio.port import LabelStudio
@@ -146,7 +146,7 @@ class Application:
 
     def worker_access(self) -> "WorkerAccess":
         """Return what grants qualifications on the marketplace, for a server."""
-        from round_manager.crowd.qualifications import WorkerAccess
+        from round_manager.crowd.workers import WorkerAccess
 
         return WorkerAccess(self.lazy_store.open(), self.crowd(), self.clock)
 

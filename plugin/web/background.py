@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from round_manager.crowd.qualifications import WorkerAccess, grant_passed_quizzes
+from round_manager.crowd.workers import WorkerAccess, grant_passed_quizzes
 from round_manager.services.context import ServiceContext
 from round_manager.services.work import end_overdue_work
 

@@ -7,9 +7,9 @@ from round_manager.crowd.calls import check_account
 from round_manager.crowd.collection import Collector
 from round_manager.crowd.hit_posting import HitPoster, PageUrl
 from round_manager.crowd.payments import PaymentSender
-from round_manager.crowd.qualifications import WorkerAccess
 from round_manager.crowd.reconciliation import Reconciler
 from round_manager.crowd.reviews import Rejections
+from round_manager.crowd.workers import WorkerAccess
 from round_manager.services.context import Actor, ServiceContext
 
 

@@ -7,8 +7,7 @@ from common.progress import NoProgress, Progress
 from crowd.port import UndeliveredMessage
 from crowd.profile import CrowdLimits
 from round_manager.crowd import workers
-from round_manager.crowd.qualifications import grant_passed_quizzes
-from round_manager.crowd.workers import WorkerFigures, worker_figures
+from round_manager.crowd.workers import WorkerFigures, grant_passed_quizzes, worker_figures
 from round_manager.errors import CrowdWorkError
 from round_manager.models import Task
 from round_manager.services.connected_crowd import ConnectedCrowd

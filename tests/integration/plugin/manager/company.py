@@ -16,9 +16,9 @@ from round_manager.archive.storage import open_archives
 from round_manager.crowd.collection import Collector
 from round_manager.crowd.hit_posting import HitPoster
 from round_manager.crowd.payments import PaymentSender
-from round_manager.crowd.qualifications import WorkerAccess
 from round_manager.crowd.reconciliation import Reconciler
 from round_manager.crowd.reviews import Rejections
+from round_manager.crowd.workers import WorkerAccess
 from round_manager.database.store import Store
 from round_manager.errors import NothingToDo, WorkRefused
 from round_manager.jobs import JobOutcome, JobOwner, JobRequest, JobStatus

@@ -14,9 +14,9 @@ from round_manager.crowd.collection import Collector
 from round_manager.crowd.hit_planning import HitRequest, plan_hits
 from round_manager.crowd.hit_posting import HitPoster, PostingResult
 from round_manager.crowd.payments import PaymentSender
-from round_manager.crowd.qualifications import WorkerAccess
 from round_manager.crowd.reconciliation import Reconciler
 from round_manager.crowd.reviews import Rejections, approve, give_bonus
+from round_manager.crowd.workers import WorkerAccess
 from round_manager.database.store import Store
 from round_manager.models import Assignment, EntryKind, EntryState, Hit, HitKind, LedgerEntry, Round, Task
 from round_manager.money.budget import BudgetFigures, drift, figures, statement

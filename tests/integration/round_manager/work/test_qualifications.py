@@ -7,7 +7,7 @@ import pytest
 
 from crowd.errors import CrowdAccessDenied, CrowdRefused
 from crowd.port import CrowdQualification
-from round_manager.crowd.qualifications import WorkerAccess, grant_passed_quizzes
+from round_manager.crowd.workers import WorkerAccess, grant_passed_quizzes
 from round_manager.models import AuditEntry, HitKind, Qualification, QualificationGrant
 from round_manager.work.quizzes import take_quiz
 from tests.fakes.crowd import FakeCrowd

@@ -7,7 +7,7 @@ import pytest
 from crowd.errors import CrowdUnavailable
 from crowd.port import CrowdQualification
 from plugin.web.background import Housekeeping
-from round_manager.crowd.qualifications import WorkerAccess
+from round_manager.crowd.workers import WorkerAccess
 from round_manager.models import HitKind, Lease, QualificationGrant, QuizResult, SessionStatus, WorkSession
 from tests.fakes.crowd import FakeCrowd
 from tests.fakes.registry import eventually
