@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from round_manager.services.connected_crowd import ConnectedCrowd
     from round_manager.services.context import Actor, ServiceContext
     from round_manager.services.label_studio import ConnectedLabelStudio
-    from round_manager.services.rounds import ModelDeployment
+    from round_manager.services.model_versions import ModelDeployment
     from round_manager.services.training import TrainingPorts
     from templates import Pack, Problem
 
@@ -180,16 +180,13 @@ class Application:
 
     def training_ports(self, place: str | None, rotation_timeout: float) -> "TrainingPorts":
         """Return what a training in this process needs."""
-        from ml_backend.targets.loading import footprint, load_target
+        from ml_backend.targets.loading import footprint
         from round_manager.learning.training_data import LocalTrainer
         from round_manager.services.training import TrainingPorts
 
         return TrainingPorts(
-            registry=self.registry(place),
-            location=place or self.settings.registry_location,
+            models=self.model_deployment(timeout=rotation_timeout, registry=place),
             trainer=LocalTrainer(self.settings.models_path, self.settings.cache_path / "embeddings"),
-            load=load_target,
-            rotation_timeout=rotation_timeout,
             measure_memory=footprint,
         )
 
@@ -238,9 +235,9 @@ class Application:
     def model_deployment(
         self, *, timeout: float, registry: str | None = None, progress: "Progress | None" = None
     ) -> "ModelDeployment":
-        """Return what deploys model versions of a registry when a round opens."""
+        """Return what deploys model versions of a registry."""
         from ml_backend.targets.loading import load_target
-        from round_manager.services.rounds import ModelDeployment
+        from round_manager.services.model_versions import ModelDeployment
 
         uri = registry or self.settings.registry_location
         return ModelDeployment(self.registry(uri), uri, load_target, timeout, progress)

@@ -65,7 +65,7 @@ def retrain(
 @data_command
 def jobs(app: Application, task: str, last: int) -> None:
     """List the trainings of a task, with the progress of the running one."""
-    from round_manager.services.training import list_trainings
+    from round_manager.services.training_supervisor import list_trainings
 
     with app.services() as context:
         found = list_trainings(context, task, last)
@@ -81,7 +81,7 @@ def jobs(app: Application, task: str, last: int) -> None:
 @data_command
 def cancel(app: Application, task: str) -> None:
     """Stop the training of a task; the model that serves and the rounds stay as they are."""
-    from round_manager.services.training import cancel_training
+    from round_manager.services.training_supervisor import cancel_training
 
     with app.services() as context:
         job = cancel_training(context, app.actor, task)

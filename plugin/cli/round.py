@@ -19,8 +19,10 @@ from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.loop.waiting import WaitReason
+    from round_manager.models import AuditEntry
     from round_manager.services.context import ServiceContext
-    from round_manager.services.rounds import HistoryEntry, RoundDetails, RoundPaused, RoundSummary
+    from round_manager.services.rounds import RoundPaused
+    from round_manager.services.tasks import RoundDetails, RoundSummary
     from round_manager.tasks.rounds import Collected
 
 # A backend looks for new tasks every two seconds, and then loads a model.
@@ -101,8 +103,9 @@ def close(app: Application, task: str, force: bool, why: str, number: int | None
 
     with app.services() as services:
         done = close_round(services, app.actor, task, number=number, reason=why, force=force)
-    data = {"task": task, "round": done.number, "status": done.status.value, **_reasons_data(done.waits_for)}
-    text = f"round {done.number} of {task} is {done.status.value}{' already' if done.already else ''}"
+    number, status = done.round.number, done.round.status.value
+    data = {"task": task, "round": number, "status": status, **_reasons_data(done.waits_for)}
+    text = f"round {number} of {task} is {status}{' already' if done.already else ''}"
     if done.ended_empty:
         text = with_command(
             f"{text}; it has no examples, so open the next round yourself", Hint("open_round", task=task)
@@ -127,8 +130,8 @@ def pause(app: Application, task: str, why: str) -> None:
     with app.services() as services:
         done = pause_round(services, app.actor, task, reason=why)
     state = "is paused" if done.changed else "is paused already"
-    text = with_command(f"round {done.number} of {task} {state}", Hint("resume_round", task=task))
-    show(_pause_data(done), text)
+    text = with_command(f"round {done.round.number} of {task} {state}", Hint("resume_round", task=task))
+    show(_pause_data(task, done), text)
 
 
 @rounds.command("resume")
@@ -142,7 +145,7 @@ def resume(app: Application, task: str, why: str) -> None:
     with app.services() as services:
         done = resume_round(services, app.actor, task, reason=why)
     state = "is resumed" if done.changed else "was not paused"
-    show(_pause_data(done), f"round {done.number} of {task} {state}; it is {done.status.value}")
+    show(_pause_data(task, done), f"round {done.round.number} of {task} {state}; it is {done.round.status.value}")
 
 
 @rounds.command("budget")
@@ -157,8 +160,9 @@ def set_budget(app: Application, task: str, cents: int, number: int | None, why:
 
     with app.services() as services:
         done = set_round_budget(services, app.actor, task, cents, number=number, reason=why)
-    data = {"task": task, "round": done.number, "budget_cents": cents, "released_cents": done.free_cents}
-    show(data, f"round {done.number} of {task} may cost {dollars(cents)}; {dollars(done.free_cents)} of it is free")
+    number, free = done.round.number, done.free_cents
+    data = {"task": task, "round": number, "budget_cents": cents, "released_cents": free}
+    show(data, f"round {number} of {task} may cost {dollars(cents)}; {dollars(free)} of it is free")
 
 
 @rounds.command("list")
@@ -166,7 +170,7 @@ def set_budget(app: Application, task: str, cents: int, number: int | None, why:
 @data_command
 def list_all(app: Application, task: str) -> None:
     """List a task's rounds with their status, models and examples."""
-    from round_manager.services.rounds import list_rounds
+    from round_manager.services.tasks import list_rounds
 
     with app.services() as services:
         data = [_listed_data(one) for one in list_rounds(services, task)]
@@ -182,11 +186,11 @@ def list_all(app: Application, task: str) -> None:
 @data_command
 def show_one(app: Application, task: str, number: int | None) -> None:
     """Show a round: its status, what it waits for, and its history."""
-    from round_manager.services.rounds import show_round
+    from round_manager.services.tasks import show_round
 
     with app.services() as services:
         found = show_round(services, task, number, has_marketplace=app.settings.has_crowd_keys)
-    show(_details_data(found), Group(*_details_text(found)))
+    show(_details_data(task, found), Group(*_details_text(task, found)))
 
 
 def _follow(app: Application, services: "ServiceContext", task: str) -> str:
@@ -201,23 +205,24 @@ def _follow(app: Application, services: "ServiceContext", task: str) -> str:
         return f"Label Studio does not use this round's models yet; the manager retries: {advice_for(error)}"
 
 
-def _pause_data(done: "RoundPaused") -> dict[str, Any]:
-    return {"task": done.task, "round": done.number, "status": done.status.value, "paused": done.paused}
+def _pause_data(task: str, done: "RoundPaused") -> dict[str, Any]:
+    one = done.round
+    return {"task": task, "round": one.number, "status": one.status.value, "paused": one.paused_at is not None}
 
 
 def summary_data(one: "RoundSummary") -> dict[str, Any]:
     """Return a round as JSON-compatible data."""
     return {
-        "round": one.number,
-        "status": one.status.value,
-        "opened": one.opened_at,
-        "closes": one.closes_at,
+        "round": one.round.number,
+        "status": one.round.status.value,
+        "opened": one.round.opened_at,
+        "closes": one.round.closes_at,
         "versions": list(one.versions),
         "examples": one.collected.examples,
         "by_status": one.collected.by_status,
         "not_counted": one.collected.not_counted,
         "fooled": one.collected.fooled,
-        "target_fooling": one.target_fooling,
+        "target_fooling": one.round.target_fooling,
         "attempts": one.collected.attempts,
     }
 
@@ -236,13 +241,13 @@ def _listed_data(one: "RoundSummary") -> dict[str, Any]:
     return {**data, "not_counted": sum(one.collected.not_counted.values())}
 
 
-def _details_data(found: "RoundDetails") -> dict[str, Any]:
+def _details_data(task: str, found: "RoundDetails") -> dict[str, Any]:
     return {
-        "task": found.task,
-        **summary_data(found.summary),
-        "paused": found.paused_at,
-        "validating": found.validating_at,
-        "closed": found.closed_at,
+        "task": task,
+        **summary_data(found),
+        "paused": found.round.paused_at,
+        "validating": found.round.validating_at,
+        "closed": found.round.closed_at,
         "budget_cents": found.money.budget_cents,
         "released_cents": found.money.released_cents,
         "budget": str(found.money),
@@ -252,7 +257,7 @@ def _details_data(found: "RoundDetails") -> dict[str, Any]:
     }
 
 
-def _history_data(entry: "HistoryEntry") -> dict[str, Any]:
+def _history_data(entry: "AuditEntry") -> dict[str, Any]:
     return {
         "at": entry.at,
         "who": entry.actor,
@@ -263,21 +268,21 @@ def _history_data(entry: "HistoryEntry") -> dict[str, Any]:
     }
 
 
-def _details_text(found: "RoundDetails") -> list[RenderableType]:
-    one = found.summary
+def _details_text(task: str, found: "RoundDetails") -> list[RenderableType]:
+    one, had = found.round, found.collected
     facts = [
-        ("status", f"{one.status.value}, paused" if found.paused_at else one.status.value),
-        ("against", ", ".join(one.versions)),
+        ("status", f"{one.status.value}, paused" if one.paused_at else one.status.value),
+        ("against", ", ".join(found.versions)),
         ("opened", when(one.opened_at)),
         ("closes", when(one.closes_at) if one.status.value == "open" else ""),
-        ("validating", when(found.validating_at)),
-        ("closed", when(found.closed_at)),
-        ("examples", f"{one.collected.examples:,}{statuses_text(one.collected)}"),
-        ("fooled", f"{one.collected.fooled:,}; the target is {count(one.target_fooling, 'validated one')}"),
+        ("validating", when(one.validating_at)),
+        ("closed", when(one.closed_at)),
+        ("examples", f"{had.examples:,}{statuses_text(had)}"),
+        ("fooled", f"{had.fooled:,}; the target is {count(one.target_fooling, 'validated one')}"),
         ("money", str(found.money)),
         ("due", f"{found.due.to.value}: {found.due.reason}" if found.due else ""),
     ]
-    texts: list[RenderableType] = [table(("", f"{found.task}, round {one.number}"), [row for row in facts if row[1]])]
+    texts: list[RenderableType] = [table(("", f"{task}, round {one.number}"), [row for row in facts if row[1]])]
     if found.waits_for:
         texts += ["", "it waits for:", *_lines(found.waits_for)]
     if found.history:
@@ -286,7 +291,7 @@ def _details_text(found: "RoundDetails") -> list[RenderableType]:
     return texts
 
 
-def _action(entry: "HistoryEntry") -> str:
+def _action(entry: "AuditEntry") -> str:
     before, after = (dict(value or {}).get("budget_cents") for value in (entry.before, entry.after))
     moved = f" from {dollars(before)} to {dollars(after)}" if before is not None and after is not None else ""
     return f"{entry.action}{moved}"

@@ -1,6 +1,6 @@
 """`outfox status`: where every task stands."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,8 @@ from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.loop.overview import TaskOverview
-    from round_manager.services.tasks import ManagerStatus
+    from round_manager.models import ManagerStep
+    from round_manager.services.tasks import Overview
 
 QUEUES = {
     "examples_waiting_for_votes": ("example waiting for votes", "examples waiting for votes"),
@@ -47,11 +48,11 @@ def status(app: Application, task: str | None) -> None:
 
     with app.services() as services:
         overview = show_overview(services, task, has_marketplace=app.settings.has_crowd_keys)
-    found, manager = overview.tasks, overview.manager
+    found = overview.tasks
     outbox = count_waiting(app.settings.home_path / "tries")
-    data = {"tasks": [_task(one) for one in found], "tries_in_outbox": outbox, "manager": _manager(manager)}
+    data = {"tasks": [_task(one) for one in found], "tries_in_outbox": outbox, "manager": _manager(overview)}
     nothing = f"there are no tasks yet; create one with `{command_for(Hint('create_task', pack='PACK'))}`"
-    show(data, Group(*_texts(found, outbox, manager, app.clock.now())) if found else nothing)
+    show(data, Group(*_texts(overview, outbox, app.clock.now())) if found else nothing)
 
 
 def _task(one: "TaskOverview") -> dict[str, Any]:
@@ -66,10 +67,11 @@ def _task(one: "TaskOverview") -> dict[str, Any]:
     return {**plain, **reasons, **hints, **money, "vmer": one.vmer.as_data()}
 
 
-def _manager(manager: "ManagerStatus") -> dict[str, Any]:
+def _manager(overview: "Overview") -> dict[str, Any]:
+    last = overview.last_pass
     return {
-        "last_pass": manager.last_pass,
-        "by": manager.last_manager,
+        "last_pass": last.ran_at if last else None,
+        "by": last.ran_by if last else None,
         "failing": [
             {
                 "step": one.name,
@@ -79,21 +81,19 @@ def _manager(manager: "ManagerStatus") -> dict[str, Any]:
                 "failures": one.failures,
                 "next_try": one.next_try_at,
             }
-            for one in manager.problems
+            for one in overview.problems
             if one.error
         ],
         "waiting": [
-            {"step": one.name, "task": one.task or None, "waits": one.waits} for one in manager.problems if one.waits
+            {"step": one.name, "task": one.task or None, "waits": one.waits} for one in overview.problems if one.waits
         ],
     }
 
 
-def _texts(
-    found: Sequence["TaskOverview"], outbox: int, manager: "ManagerStatus", now: datetime
-) -> Iterator[RenderableType]:
+def _texts(overview: "Overview", outbox: int, now: datetime) -> Iterator[RenderableType]:
     columns = ("task", "round", "state", "collected", "fooled", "validated", "vMER", "spent", "owed", "model")
-    yield table(columns, [_row(one) for one in found])
-    for one in found:
+    yield table(columns, [_row(one) for one in overview.tasks])
+    for one in overview.tasks:
         waiting = [count(number, *QUEUES[name]) for name, number in one.queues.items() if number]
         yield ""
         yield f"{one.task} waits for:"
@@ -101,13 +101,13 @@ def _texts(
         if waiting:
             yield f"  queues: {', '.join(waiting)}"
         yield from (
-            f"  {step.name} waits: {step.waits}" for step in manager.problems if step.waits and step.task == one.task
+            f"  {step.name} waits: {step.waits}" for step in overview.problems if step.waits and step.task == one.task
         )
     yield ""
     if outbox:
         yield f"{count(outbox, 'attempt waits', 'attempts wait')} in this machine's outbox"
-    yield _manager_text(manager, now)
-    for step in manager.problems:
+    yield _manager_text(overview.last_pass, now)
+    for step in overview.problems:
         if step.error:
             again = f", next attempt {when(step.next_try_at)}" if step.next_try_at else ""
             tries = f"{step.failures:,} times" if step.failures > 1 else "once"
@@ -126,10 +126,9 @@ def _row(one: "TaskOverview") -> tuple[object, ...]:
     return (one.task, one.round, state, *counts, vmer, *money, ", ".join(one.versions))
 
 
-def _manager_text(manager: "ManagerStatus", now: datetime) -> str:
-    last = manager.last_pass
+def _manager_text(last: "ManagerStep | None", now: datetime) -> str:
     if last is None:
         return with_command("no manager has run yet", Hint("run_manager"))
-    seconds = max(0, int((now - last).total_seconds()))
-    ago = f"{count(seconds, 'second')} ago" if seconds < 120 else when(last)
-    return f"the manager's last pass ended {ago}, by {manager.last_manager}"
+    seconds = max(0, int((now - last.ran_at).total_seconds()))
+    ago = f"{count(seconds, 'second')} ago" if seconds < 120 else when(last.ran_at)
+    return f"the manager's last pass ended {ago}, by {last.ran_by}"

@@ -22,8 +22,7 @@ from plugin.wiring import Application
 from templates import Pack, PackError
 
 if TYPE_CHECKING:
-    from round_manager.services.rounds import RoundSummary
-    from round_manager.services.tasks import TaskDetails
+    from round_manager.services.tasks import RoundSummary, TaskDetails
     from round_manager.work.context_uploads import ContextsUploaded
 
 LONGEST_TEXT = 60
@@ -48,10 +47,11 @@ def create(app: Application, pack: Pack) -> None:
     first = not settings.database_url and not (settings.make_home() / DATABASE).exists()
     with app.services(upgrade=first) as services:
         done = create_task(services, app.actor, pack)
-    step = _next_step(settings, done.task, done.status)
-    data = {"task": done.task, "contexts": done.contexts, "round": done.round, "status": done.status}
-    state = "a draft" if done.status == "draft" else done.status
-    text = f"{done.task}: {count(done.contexts, 'context')}, round {done.round} is {state}"
+    name, number, status = done.task.name, done.round.number, done.round.status.value
+    step = _next_step(settings, name, status)
+    data = {"task": name, "contexts": done.contexts, "round": number, "status": status}
+    state = "a draft" if status == "draft" else status
+    text = f"{name}: {count(done.contexts, 'context')}, round {number} is {state}"
     show({**data, "next": step}, f"{text}; next: `{step}`")
 
 
@@ -63,9 +63,10 @@ def list_tasks(app: Application) -> None:
 
     with app.services() as services:
         found = tasks.list_tasks(services)
-    data = [{"task": one.task, "kind": one.kind, "round": one.round, "status": one.status} for one in found]
+    columns = ("task", "kind", "round", "status")
+    rows = [(one.task.name, one.task.spec["kind"], one.round.number, one.round.status.value) for one in found]
     nothing = f"there are no tasks yet; create one with `{command_for(Hint('create_task', pack='PACK'))}`"
-    show(data, table(("task", "kind", "round", "status"), [list(one.values()) for one in data]) if data else nothing)
+    show([dict(zip(columns, row, strict=True)) for row in rows], table(columns, rows) if rows else nothing)
 
 
 @task.command("show")
@@ -78,34 +79,34 @@ def show_one(app: Application, name: str) -> None:
     with app.services() as services:
         found = show_task(services, name)
     facts: list[tuple[str, object]] = [
-        ("title", found.title),
-        ("kind", found.kind),
-        ("folder", found.folder),
+        ("title", found.task.spec["title"]),
+        ("kind", found.task.spec["kind"]),
+        ("folder", found.task.folder),
         ("contexts", found.contexts),
-        ("budget", dollars(found.budget_cents)),
-        *((f"round {one.number}", _round_text(one)) for one in found.rounds),
+        ("budget", dollars(found.task.budget_cents)),
+        *((f"round {one.round.number}", _round_text(one)) for one in found.rounds),
     ]
     show(_details_data(found), table(("", name), facts))
 
 
 def _details_data(found: "TaskDetails") -> dict[str, Any]:
     return {
-        "task": found.task,
-        "title": found.title,
-        "kind": found.kind,
-        "folder": found.folder,
+        "task": found.task.name,
+        "title": found.task.spec["title"],
+        "kind": found.task.spec["kind"],
+        "folder": found.task.folder,
         "contexts": found.contexts,
-        "budget_cents": found.budget_cents,
+        "budget_cents": found.task.budget_cents,
         "rounds": [summary_data(one) for one in found.rounds],
     }
 
 
 def _round_text(one: "RoundSummary") -> str:
-    if one.status.value == "draft":
+    status, had = one.round.status.value, one.collected
+    if status == "draft":
         return "draft"
-    had = one.collected
     examples = f"{count(had.examples, 'example')}, {had.fooled:,} fooled{statuses_text(had)}"
-    return f"{one.status.value} against {', '.join(one.versions)}; {count(had.attempts, 'attempt')}, {examples}"
+    return f"{status} against {', '.join(one.versions)}; {count(had.attempts, 'attempt')}, {examples}"
 
 
 def _next_step(settings: Settings, name: str, status: str) -> str:

@@ -22,7 +22,6 @@ from round_manager.crowd.hit_planning import cancel_hits
 from round_manager.errors import RoundAlreadyClosed, RoundNotOpen, RoundNotReady
 from round_manager.loop.supply_facts import tallies_of
 from round_manager.loop.waiting import (
-    Waiting,
     WaitReason,
     is_writing,
     reasons_not_to_close,
@@ -39,8 +38,9 @@ from round_manager.work.leases import lock_task
 
 @dataclass(frozen=True)
 class Due:
-    """The move that a round should make now, and the reason."""
+    """The move that a round should make now or has made, and the reason."""
 
+    number: int
     to: RoundStatus
     reason: str
 
@@ -51,9 +51,9 @@ def due(session: Session, round: Round, *, now: datetime) -> Due | None:
         return None
     if round.status is RoundStatus.OPEN:
         reason = _end_of_writing(session, round, now)
-        return Due(RoundStatus.VALIDATING, reason) if reason else None
+        return Due(round.number, RoundStatus.VALIDATING, reason) if reason else None
     if round.status is RoundStatus.VALIDATING and not waiting(session, round, now=now):
-        return Due(RoundStatus.CLOSED, "no more work can arrive")
+        return Due(round.number, RoundStatus.CLOSED, "no more work can arrive")
     return None
 
 
@@ -102,10 +102,11 @@ def close_round(
     if held.status is not RoundStatus.VALIDATING:
         hint = None if held.status is RoundStatus.OPEN else _open(session, held)
         raise RoundNotReady(f"{_name(session, held)} is {_status(held)}; only a validating round closes", hint=hint)
-    left = Waiting(tuple(reasons_not_to_close(session, held, now=now, force=force)))
+    left = reasons_not_to_close(session, held, now=now, force=force)
     if left:
-        hint = next((one.hint for one in left.reasons if one.hint), None)
-        raise RoundNotReady(f"{_name(session, held)} cannot be closed yet: {left}", hint=hint)
+        hint = next((one.hint for one in left if one.hint), None)
+        texts = "; ".join(one.text for one in left)
+        raise RoundNotReady(f"{_name(session, held)} cannot be closed yet: {texts}", hint=hint)
     _end_pause(session, held, actor=actor, reason=reason, now=now)
     _release(session, held, now)
     held.status, held.closed_at = RoundStatus.CLOSED, max(now, held.validating_at or now)

@@ -145,7 +145,7 @@ def _waits_for(
 ) -> tuple[WaitReason, ...]:
     if round.status is not RoundStatus.CLOSED:
         intake = missing_intake(session, round, has_marketplace=has_marketplace)
-        reasons = (*waiting(session, round, now=now).reasons, *([intake] if intake else []))
+        reasons = (*waiting(session, round, now=now), *([intake] if intake else []))
         return reasons or (WaitReason(f"round {round.number} can be closed", RUN_MANAGER),)
     if round.frozen_at is None:
         return (WaitReason(f"round {round.number} is closed and waits for its archive", RUN_MANAGER),)

@@ -56,19 +56,6 @@ UNDECIDED_VOTES = WaitReason("new votes have not been counted yet", Hint("run_ma
 
 
 @dataclass(frozen=True)
-class Waiting:
-    """Everything that a round waits for; empty if it is closed or can be closed."""
-
-    reasons: tuple[WaitReason, ...]
-
-    def __bool__(self) -> bool:
-        return bool(self.reasons)
-
-    def __str__(self) -> str:
-        return "; ".join(reason.text for reason in self.reasons)
-
-
-@dataclass(frozen=True)
 class UnfinishedHits:
     """HITs of one kind and status that can still bring work; the last of them expires at `expires_at`.
 
@@ -86,8 +73,8 @@ class UnfinishedHits:
         return f"{count(self.hits, 'HIT')} {WORDS[self.kind]}"
 
 
-def waiting(session: Session, round: Round, *, now: datetime) -> Waiting:
-    """Return what the round waits for now."""
+def waiting(session: Session, round: Round, *, now: datetime) -> list[WaitReason]:
+    """Return what the round waits for now; nothing if it is closed or can be closed."""
     name = session.get_one(Task, round.task_id).name
     reasons: list[WaitReason] = []
     if round.paused_at is not None:
@@ -106,7 +93,7 @@ def waiting(session: Session, round: Round, *, now: datetime) -> Waiting:
         reasons.append(WaitReason(f"it is open for {text}{until}"))
     elif round.status is RoundStatus.VALIDATING:
         reasons += reasons_not_to_close(session, round, now=now)
-    return Waiting(tuple(reasons))
+    return reasons
 
 
 def reasons_not_to_close(session: Session, round: Round, *, now: datetime, force: bool = False) -> list[WaitReason]:

@@ -6,12 +6,15 @@ from functools import cached_property
 from pathlib import Path
 
 from common.errors import Hint, one_line
+from common.progress import Progress
 from ml_backend.artefact import read_manifest
 from ml_backend.errors import ModelError, RegistryError
 from ml_backend.evaluation import evaluate_target, metric_of
 from ml_backend.manifest import Manifest
 from ml_backend.registry.model_pool import Load, prepare
+from ml_backend.registry.pins import Pins
 from ml_backend.registry.registry import Registry
+from ml_backend.registry.rotation import CONFIRM_SECONDS, rotate
 from ml_backend.targets.target import Target
 from round_manager.errors import ModelVersionNotFound
 from round_manager.learning.lineage import Ancestor, lineage
@@ -27,33 +30,70 @@ from round_manager.learning.versions import (
     store_evaluation,
 )
 from round_manager.models import spec_of
-from round_manager.services.context import ServiceContext
+from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.tasks import find_task
 from templates import SeedRow, TaskSpec
 
 MAX_ANCESTORS = 100
 
 
+@dataclass(frozen=True)
+class ModelDeployment:
+    """Where model versions are kept and how they are deployed: the registry, its address, and a loader.
+
+    `timeout` is how many seconds serving processes have to confirm a version.
+    """
+
+    registry: Registry
+    uri: str
+    load: Load
+    timeout: float = CONFIRM_SECONDS
+    progress: Progress | None = None
+
+    def rotate(
+        self,
+        actor: Actor,
+        task: str,
+        versions: Sequence[str],
+        *,
+        round: int | None = None,
+        reason: str,
+        before_pinning: Callable[[], None] = lambda: None,
+    ) -> Pins:
+        """Pin the versions, and return when every serving process answers with them."""
+        return rotate(
+            self.registry,
+            task,
+            versions,
+            round=round,
+            load=self.load,
+            timeout=self.timeout,
+            progress=self.progress,
+            who=actor.name,
+            why=reason,
+            before_pinning=before_pinning,
+        )
+
+
 def register_versions(
     context: ServiceContext,
-    registry: Registry,
-    location: str,
+    models: ModelDeployment,
     task: str,
     versions: Sequence[str],
     spec: TaskSpec | None = None,
 ) -> None:
-    """Register versions of a registry at `location` in the database, parents first; all or none, safe to repeat.
+    """Register versions in the database, parents first; all or none, safe to repeat.
 
     With a spec, raise ModelVersionMismatch unless each of them fits it.
     """
-    lines = [_ancestry(registry, task, version) for version in versions]
+    lines = [_ancestry(models.registry, task, version) for version in versions]
     if spec is not None:
         for line in lines:
             check_fits(spec, line[-1])
     with context.store.write() as session:
         row = find_task(session, task)
         for manifest in (one for line in lines for one in line):
-            uri = f"{location.rstrip('/')}/{task}/{manifest.version}"
+            uri = f"{models.uri.rstrip('/')}/{task}/{manifest.version}"
             register_version(session, row, manifest, uri, now=context.now())
 
 
@@ -118,8 +158,7 @@ class Evaluator:
     """Evaluates versions of a registry and stores the results, one set of rows after the other."""
 
     context: ServiceContext
-    registry: Registry
-    load: Load
+    models: ModelDeployment
     measure_memory: MeasureMemory
     heartbeat: TrainingHeartbeat
 
@@ -145,7 +184,7 @@ class Evaluator:
         return GuardDecision(comparisons, spec.rounds.guard_points, broken)
 
     def _points(self, spec: TaskSpec, version: str, held_out: Sequence[HeldOut]) -> list[float]:
-        model = _LazyModel(self.registry, self.load, self.measure_memory, spec.name, version)
+        model = _LazyModel(self.models, self.measure_memory, spec.name, version)
         points = []
         for part in held_out:
             stored = self._stored(spec, version, part)
@@ -179,19 +218,18 @@ class Evaluator:
 class _LazyModel:
     """A version that is loaded, and its memory measured, when it is first needed."""
 
-    registry: Registry
-    load: Load
+    models: ModelDeployment
     measure_memory: MeasureMemory
     task: str
     version: str
 
     @cached_property
     def target(self) -> Target:
-        return prepare(self.registry, self.load, self.task, self.version)
+        return prepare(self.models.registry, self.models.load, self.task, self.version)
 
     @cached_property
     def memory(self) -> int | None:
-        return self.measure_memory(self.registry.fetch(self.task, self.version))
+        return self.measure_memory(self.models.registry.fetch(self.task, self.version))
 
 
 def _in_points(performance: float) -> float:

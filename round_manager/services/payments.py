@@ -3,7 +3,7 @@
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, timedelta
 
 from sqlalchemy import select
 
@@ -104,17 +104,10 @@ class HeldOutcome(enum.StrEnum):
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """One ledger entry."""
+    """One ledger entry, with the name of its task."""
 
-    id: int
-    key: str
+    entry: LedgerEntry
     task: str
-    kind: str
-    state: str
-    cents: int
-    fee_cents: int
-    reserved_at: datetime
-    settled_at: datetime | None
 
 
 @dataclass(frozen=True)
@@ -259,14 +252,8 @@ def list_ledger(
         if before is not None:
             wanted = wanted.where(LedgerEntry.id < before)
         found = session.execute(wanted.order_by(LedgerEntry.id.desc()).limit(limit + 1)).all()
-    rows = [
-        LedgerRow(
-            entry.id, entry.key, name, entry.kind.value, entry.state.value, entry.cents, entry.fee_cents,
-            entry.reserved_at, entry.settled_at,
-        )
-        for entry, name in found[:limit]
-    ]  # fmt: skip
-    return LedgerPage(rows, rows[-1].id if len(found) > limit else None)
+    rows = [LedgerRow(*row) for row in found[:limit]]
+    return LedgerPage(rows, rows[-1].entry.id if len(found) > limit else None)
 
 
 def _owe_top_ups(

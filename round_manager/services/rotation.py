@@ -9,15 +9,13 @@ from dataclasses import dataclass
 from common.errors import Hint
 from common.progress import Progress
 from ml_backend.errors import ModelError
-from ml_backend.registry.model_pool import Load
 from ml_backend.registry.pins import Pins
 from ml_backend.registry.registry import Registry
-from ml_backend.registry.rotation import CONFIRM_SECONDS
-from ml_backend.registry.rotation import rollback as roll_back_pins
-from ml_backend.registry.rotation import rotate as rotate_pins
+from ml_backend.registry.rotation import rollback
 from round_manager.audit import note
 from round_manager.errors import RoundError, TaskError
 from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.model_versions import ModelDeployment
 from round_manager.tasks.rounds import live_round, pinned_versions
 from round_manager.tasks.tasks import find_task
 
@@ -69,58 +67,42 @@ class VersionCheck:
 def rotate_models(
     context: ServiceContext | None,
     actor: Actor,
-    registry: Registry,
+    models: ModelDeployment,
     task: str,
     versions: Sequence[str],
     *,
-    load: Load,
     round_number: int | None = None,
     reason: str = "",
-    timeout: float = CONFIRM_SECONDS,
-    progress: Progress | None = None,
 ) -> Rotation:
     """Pin other versions and wait until every serving process answers with them."""
     _check_round(context, task, round_number, versions)
-    pins = rotate_pins(
-        registry,
-        task,
-        versions,
-        round=round_number,
-        load=load,
-        timeout=timeout,
-        progress=progress,
-        who=actor.name,
-        why=reason,
-    )
-    return _record(context, actor, registry, pins, "rotated", reason)
+    pins = models.rotate(actor, task, versions, round=round_number, reason=reason)
+    return _record(context, actor, models.registry, pins, "rotated", reason)
 
 
 def roll_back_models(
     context: ServiceContext | None,
     actor: Actor,
-    registry: Registry,
+    models: ModelDeployment,
     task: str,
     *,
-    load: Load,
     round_number: int | None = None,
     reason: str = "",
-    timeout: float = CONFIRM_SECONDS,
-    progress: Progress | None = None,
 ) -> Rotation:
     """Rotate to the versions that were pinned before; another call goes one step further back."""
-    before = registry.pin_set(task).before(round_number)
+    before = models.registry.pin_set(task).before(round_number)
     _check_round(context, task, round_number, before.versions if before else ())
-    pins = roll_back_pins(
-        registry,
+    pins = rollback(
+        models.registry,
         task,
         round=round_number,
-        load=load,
-        timeout=timeout,
-        progress=progress,
+        load=models.load,
+        timeout=models.timeout,
+        progress=models.progress,
         who=actor.name,
         why=reason,
     )
-    return _record(context, actor, registry, pins, "rolled back", reason or "rollback")
+    return _record(context, actor, models.registry, pins, "rolled back", reason or "rollback")
 
 
 def list_pins(registry: Registry, task: str | None = None) -> list[PinRecord]:

@@ -1,57 +1,31 @@
-"""Use cases about rounds: open, pause, resume, close, change the budget, list and show."""
+"""Use cases about rounds: open, pause, resume, close, and change the budget; `services.tasks` lists and shows them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
-
-from sqlalchemy.orm import Session
 
 from common.errors import Hint
-from common.progress import Progress
-from ml_backend.registry.model_pool import Load
 from ml_backend.registry.registry import Registry
-from ml_backend.registry.rotation import rotate
 from round_manager.errors import NoModelVersion, RoundAlreadyOpen, RoundError
 from round_manager.learning.training_data import pending_training
 from round_manager.learning.training_jobs import running_job
 from round_manager.learning.versions import find_versions
 from round_manager.loop import lifecycle
-from round_manager.loop.lifecycle import Due, due, empty_round_reason, ended_empty, history, take_due
-from round_manager.loop.overview import missing_intake
+from round_manager.loop.lifecycle import Due, due, empty_round_reason, ended_empty, take_due
 from round_manager.loop.waiting import WaitReason, waiting
 from round_manager.models import Round, RoundStatus, spec_of
 from round_manager.money import budget
-from round_manager.money.budget import BudgetFigures, figures
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.services.model_versions import register_versions
+from round_manager.services.model_versions import ModelDeployment, register_versions
 from round_manager.tasks import rounds
 from round_manager.tasks.rounds import (
-    Collected,
     check_can_open,
     choose_round,
-    collected,
     draft_round,
     find_round,
     live_round,
     pinned_versions,
 )
 from round_manager.tasks.tasks import find_task
-from templates import TaskSpec
-
-
-@dataclass(frozen=True)
-class ModelDeployment:
-    """Where model versions are kept and how they are deployed: the registry, its address, and a loader.
-
-    `timeout` is how many seconds serving processes have to confirm a version.
-    """
-
-    registry: Registry
-    uri: str
-    load: Load
-    timeout: float
-    progress: Progress | None = None
 
 
 @dataclass(frozen=True)
@@ -72,92 +46,26 @@ class RoundClosed:
     After a round that ended with no examples, no further round opens automatically.
     """
 
-    task: str
-    number: int
-    status: RoundStatus
+    round: Round
     already: bool
     ended_empty: bool
-    waits_for: tuple[WaitReason, ...]
+    waits_for: list[WaitReason]
 
 
 @dataclass(frozen=True)
 class RoundPaused:
     """A round that was paused or resumed; `changed` is False if it already was."""
 
-    task: str
-    number: int
-    status: RoundStatus
-    paused: bool
+    round: Round
     changed: bool
 
 
 @dataclass(frozen=True)
 class BudgetSet:
-    """The new budget of a round, and what of it is free."""
+    """A round with a new budget, and what of it is free."""
 
-    task: str
-    number: int
-    budget_cents: int
+    round: Round
     free_cents: int
-
-
-@dataclass(frozen=True)
-class RoundSummary:
-    """A round and what was collected in it."""
-
-    number: int
-    status: RoundStatus
-    opened_at: datetime | None
-    closes_at: datetime | None
-    versions: tuple[str, ...]
-    target_fooling: int
-    collected: Collected
-
-
-@dataclass(frozen=True)
-class HistoryEntry:
-    """One change of a round, from the audit log."""
-
-    at: datetime
-    actor: str
-    action: str
-    reason: str
-    before: dict[str, Any] | None
-    after: dict[str, Any] | None
-
-
-@dataclass(frozen=True)
-class RoundDetails:
-    """A round with its money, its due move, its history and what it waits for."""
-
-    task: str
-    summary: RoundSummary
-    paused_at: datetime | None
-    validating_at: datetime | None
-    closed_at: datetime | None
-    money: BudgetFigures
-    due: Due | None
-    waits_for: tuple[WaitReason, ...]
-    history: tuple[HistoryEntry, ...]
-
-
-@dataclass(frozen=True)
-class RoundMove:
-    """A move of a round that is due or was made."""
-
-    number: int
-    to: RoundStatus
-    reason: str
-
-
-@dataclass(frozen=True)
-class _Position:
-    """The live round, or the draft that can be opened; `pinned` is empty for a draft."""
-
-    number: int
-    spec: TaskSpec
-    pinned: tuple[str, ...]
-    is_paused: bool = False
 
 
 def open_round(
@@ -175,16 +83,16 @@ def open_round(
     repeated, so a killed process is repaired by calling this again. The database decides: if it says that the round is
     open, its versions are pinned again and nothing else changes.
     """
-    position = _position(context, task)
-    chosen = tuple(versions) or position.pinned or _default_versions(models.registry, task, position.number)
-    if position.pinned:
-        if chosen != position.pinned:
-            text = f"round {position.number} of {task} is live with {', '.join(position.pinned)}"
+    round, pinned = _position(context, task)
+    chosen = tuple(versions) or pinned or _default_versions(models.registry, task, round.number)
+    if pinned:
+        if chosen != pinned:
+            text = f"round {round.number} of {task} is live with {', '.join(pinned)}"
             raise RoundAlreadyOpen(f"{text}; close it before opening the next one", hint=Hint("close_round", task=task))
-        _pin(models, task, position.number, chosen, actor, reason)
-        return RoundOpened(task, position.number, chosen, already=True, paused=position.is_paused)
-    register_versions(context, models.registry, models.uri, task, chosen, position.spec)
-    _pin(models, task, position.number, chosen, actor, reason)
+        _pin(models, task, round.number, chosen, actor, reason)
+        return RoundOpened(task, round.number, chosen, already=True, paused=round.paused_at is not None)
+    register_versions(context, models, task, chosen, spec_of(round))
+    _pin(models, task, round.number, chosen, actor, reason)
     try:
         with context.store.write() as session:
             owner = find_task(session, task)
@@ -193,9 +101,9 @@ def open_round(
             return RoundOpened(task, opened.number, chosen, already=False)
     except RoundError:
         # Another process opened the round against other versions in the meantime: those must be served.
-        now = _position(context, task)
-        if now.pinned:
-            _pin(models, task, now.number, now.pinned, actor, "the round was opened against these")
+        round, pinned = _position(context, task)
+        if pinned:
+            _pin(models, task, round.number, pinned, actor, "the round was opened against these")
         raise
 
 
@@ -223,8 +131,7 @@ def close_round(
             chosen = lifecycle.close_round(session, chosen, actor=actor.name, reason=reason, now=now, force=force)
             left = waiting(session, chosen, now=now)
         is_empty = chosen.status is RoundStatus.CLOSED and ended_empty(session, chosen)
-    already = before is RoundStatus.CLOSED
-    return RoundClosed(task, chosen.number, chosen.status, already, is_empty, left.reasons)
+    return RoundClosed(chosen, before is RoundStatus.CLOSED, is_empty, left)
 
 
 def pause_round(context: ServiceContext, actor: Actor, task: str, *, reason: str = "") -> RoundPaused:
@@ -247,54 +154,24 @@ def set_round_budget(
         left = budget.set_round_budget(
             session, owner, chosen, cents, actor=actor.name, reason=reason, now=context.now()
         )
-    return BudgetSet(task, chosen.number, cents, left.released_cents)
+    return BudgetSet(chosen, left.released_cents)
 
 
-def list_rounds(context: ServiceContext, task: str) -> list[RoundSummary]:
-    """Return the task's rounds, oldest first."""
-    with context.store.read() as session:
-        return [summarize_round(session, one) for one in rounds.list_rounds(session, find_task(session, task))]
-
-
-def show_round(context: ServiceContext, task: str, number: int | None = None, *, has_marketplace: bool) -> RoundDetails:
-    """Return a round in detail; by default the live one, else the newest."""
-    now = context.now()
-    with context.store.read() as session:
-        round = choose_round(session, find_task(session, task), number)
-        intake = missing_intake(session, round, has_marketplace=has_marketplace)
-        entries = history(session, round)
-        return RoundDetails(
-            task=task,
-            summary=summarize_round(session, round),
-            paused_at=round.paused_at,
-            validating_at=round.validating_at,
-            closed_at=round.closed_at,
-            money=figures(session, round),
-            due=due(session, round, now=now),
-            waits_for=(*waiting(session, round, now=now).reasons, *([intake] if intake else [])),
-            history=tuple(
-                HistoryEntry(one.at, one.actor, one.action, one.reason, one.before, one.after) for one in entries
-            ),
-        )
-
-
-def due_move(context: ServiceContext, task: str) -> RoundMove | None:
+def due_move(context: ServiceContext, task: str) -> Due | None:
     """Return the move that the task's live round should make now, if there is one."""
     with context.store.read() as session:
         live = live_round(session, find_task(session, task).id)
-        move = due(session, live, now=context.now()) if live else None
-        return RoundMove(live.number, move.to, move.reason) if live and move else None
+        return due(session, live, now=context.now()) if live else None
 
 
-def advance_round(context: ServiceContext, actor: Actor, task: str) -> RoundMove | None:
+def advance_round(context: ServiceContext, actor: Actor, task: str) -> Due | None:
     """Make the move that is due in the task's live round; return None if there is none."""
     # Most rounds have no due move, and a read transaction blocks no other.
     if due_move(context, task) is None:
         return None
     with context.store.write() as session:
         live = live_round(session, find_task(session, task).id)
-        move = take_due(session, live, actor=actor.name, now=context.now()) if live else None
-        return RoundMove(live.number, move.to, move.reason) if live and move else None
+        return take_due(session, live, actor=actor.name, now=context.now()) if live else None
 
 
 def finished_round(context: ServiceContext, task: str) -> int | None:
@@ -322,40 +199,26 @@ def check_next_round(context: ServiceContext, task: str) -> None:
         check_can_open(session, owner, draft_round(session, owner, now=context.now()))
 
 
-def summarize_round(session: Session, round: Round) -> RoundSummary:
-    """Return a round and what was collected in it."""
-    return RoundSummary(
-        round.number,
-        round.status,
-        round.opened_at,
-        round.closes_at,
-        pinned_versions(session, round),
-        round.target_fooling,
-        collected(session, round),
-    )
-
-
 def _set_paused(context: ServiceContext, actor: Actor, task: str, reason: str, *, paused: bool) -> RoundPaused:
     change = lifecycle.pause if paused else lifecycle.resume
     with context.store.write() as session:
         chosen = choose_round(session, find_task(session, task))
         before = chosen.paused_at
         after = change(session, chosen, actor=actor.name, reason=reason, now=context.now())
-    is_paused = after.paused_at is not None
-    return RoundPaused(task, after.number, after.status, is_paused, changed=before != after.paused_at)
+    return RoundPaused(after, changed=before != after.paused_at)
 
 
-def _position(context: ServiceContext, task: str) -> _Position:
+def _position(context: ServiceContext, task: str) -> tuple[Round, tuple[str, ...]]:
+    """Return the live round and its pinned versions, or the draft that can be opened and no versions."""
     with context.store.write() as session:
         owner = find_task(session, task)
         live = live_round(session, owner.id)
         if live is not None:
-            pinned = pinned_versions(session, live)
-            return _Position(live.number, spec_of(live), pinned, live.paused_at is not None)
+            return live, pinned_versions(session, live)
         draft = draft_round(session, owner, now=context.now())
         # Checked before anything is pinned: a round that cannot be opened must not change what is served.
         check_can_open(session, owner, draft)
-        return _Position(draft.number, spec_of(draft), ())
+        return draft, ()
 
 
 def _default_versions(registry: Registry, task: str, number: int) -> tuple[str, ...]:
@@ -374,14 +237,4 @@ def _pin(models: ModelDeployment, task: str, number: int, versions: Sequence[str
     for round in (None, number) if pins.own(None) is None else (number,):
         pinned = pins.own(round)
         if pinned is None or pinned.versions != tuple(versions):
-            rotate(
-                models.registry,
-                task,
-                versions,
-                round=round,
-                load=models.load,
-                timeout=models.timeout,
-                progress=models.progress,
-                who=actor.name,
-                why=reason or f"round {number} opens",
-            )
+            models.rotate(actor, task, versions, round=round, reason=reason or f"round {number} opens")

@@ -1,17 +1,19 @@
-"""Use cases about tasks: create one from a pack, upload contexts, list them, show one, and see where all stand."""
+"""Use cases about tasks: create one from a pack, upload contexts, and see where tasks and their rounds stand."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
+from sqlalchemy.orm import Session
+
+from round_manager.loop import lifecycle
 from round_manager.loop.manager_record import last_pass, problem_steps
-from round_manager.loop.overview import TaskOverview, task_overview
-from round_manager.models import ManagerStep, spec_of
+from round_manager.loop.overview import TaskOverview, missing_intake, task_overview
+from round_manager.loop.waiting import WaitReason, waiting
+from round_manager.models import AuditEntry, ManagerStep, Round, Task, spec_of
+from round_manager.money.budget import BudgetFigures, figures
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.services.rounds import RoundSummary, summarize_round
-from round_manager.tasks import contexts, tasks
+from round_manager.tasks import contexts, rounds, tasks
 from round_manager.tasks.contexts import ContextUse, count_contexts
-from round_manager.tasks.rounds import list_rounds
 from round_manager.tasks.tasks import find_task
 from round_manager.work import context_uploads
 from round_manager.work.context_uploads import ContextsUploaded
@@ -21,85 +23,99 @@ from templates.rows import Context
 
 @dataclass(frozen=True)
 class TaskSummary:
-    """A task and its newest round."""
+    """A task, its newest round and the number of its contexts."""
 
-    task: str
-    kind: str
-    round: int
-    status: str
+    task: Task
+    round: Round
+    contexts: int
 
 
 @dataclass(frozen=True)
-class TaskCreated(TaskSummary):
-    """A task that was created or updated."""
+class RoundSummary:
+    """A round, the versions that it plays against, and what was collected in it."""
 
-    contexts: int
+    round: Round
+    versions: tuple[str, ...]
+    collected: rounds.Collected
+
+
+@dataclass(frozen=True)
+class RoundDetails(RoundSummary):
+    """A round with its money, its due move, its history and what it waits for."""
+
+    money: BudgetFigures
+    due: lifecycle.Due | None
+    waits_for: tuple[WaitReason, ...]
+    history: Sequence[AuditEntry]
 
 
 @dataclass(frozen=True)
 class TaskDetails:
     """A task with all of its rounds."""
 
-    task: str
-    title: str
-    kind: str
-    folder: str
+    task: Task
     contexts: int
-    budget_cents: int
     rounds: tuple[RoundSummary, ...]
 
 
 @dataclass(frozen=True)
-class ManagerStatus:
-    """The last complete pass of a manager, and the steps that fail or wait."""
+class Overview:
+    """Where the tasks stand, the last complete pass of a manager, and its steps that fail or wait."""
 
-    last_pass: datetime | None
-    last_manager: str | None
+    tasks: tuple[TaskOverview, ...]
+    last_pass: ManagerStep | None
     problems: Sequence[ManagerStep]
 
 
-@dataclass(frozen=True)
-class Overview:
-    """Where the tasks stand, and what the manager did last."""
-
-    tasks: tuple[TaskOverview, ...]
-    manager: ManagerStatus
-
-
-def create_task(context: ServiceContext, actor: Actor, pack: Pack) -> TaskCreated:
+def create_task(context: ServiceContext, actor: Actor, pack: Pack) -> TaskSummary:
     """Create the task of a checked pack, or update it; safe to repeat."""
     with context.store.write() as session:
-        task = tasks.create_task(session, pack, actor=actor.name, now=context.now())
-        newest = list_rounds(session, task)[-1]
-        contexts = count_contexts(session, task.id)
-    return TaskCreated(task.name, task.spec["kind"], newest.number, newest.status.value, contexts)
+        return _summary(session, tasks.create_task(session, pack, actor=actor.name, now=context.now()))
 
 
 def list_tasks(context: ServiceContext) -> list[TaskSummary]:
     """Return every task by name."""
     with context.store.read() as session:
-        found = [(task, list_rounds(session, task)[-1]) for task in tasks.list_tasks(session)]
-    return [TaskSummary(task.name, task.spec["kind"], newest.number, newest.status.value) for task, newest in found]
+        return [_summary(session, task) for task in tasks.list_tasks(session)]
 
 
 def show_task(context: ServiceContext, name: str) -> TaskDetails:
     """Return a task with its rounds."""
     with context.store.read() as session:
-        task = tasks.find_task(session, name)
-        rounds = tuple(summarize_round(session, one) for one in list_rounds(session, task))
-        contexts = count_contexts(session, task.id)
-    title, kind = task.spec["title"], task.spec["kind"]
-    return TaskDetails(task.name, title, kind, task.folder, contexts, task.budget_cents, rounds)
+        task = find_task(session, name)
+        return TaskDetails(task, count_contexts(session, task.id), tuple(_rounds(session, task)))
+
+
+def list_rounds(context: ServiceContext, task: str) -> list[RoundSummary]:
+    """Return the task's rounds, oldest first."""
+    with context.store.read() as session:
+        return _rounds(session, find_task(session, task))
+
+
+def show_round(context: ServiceContext, task: str, number: int | None = None, *, has_marketplace: bool) -> RoundDetails:
+    """Return a round in detail; by default the live one, else the newest."""
+    now = context.now()
+    with context.store.read() as session:
+        round = rounds.choose_round(session, find_task(session, task), number)
+        intake = missing_intake(session, round, has_marketplace=has_marketplace)
+        return RoundDetails(
+            round,
+            rounds.pinned_versions(session, round),
+            rounds.collected(session, round),
+            money=figures(session, round),
+            due=lifecycle.due(session, round, now=now),
+            waits_for=(*waiting(session, round, now=now), *([intake] if intake else [])),
+            history=lifecycle.history(session, round),
+        )
 
 
 def show_overview(context: ServiceContext, task: str | None = None, *, has_marketplace: bool) -> Overview:
     """Return where one task or every task stands; `has_marketplace` says whether the caller can post HITs."""
+    now = context.now()
     with context.store.read() as session:
-        chosen = [tasks.find_task(session, task)] if task else tasks.list_tasks(session)
-        now = context.now()
+        chosen = [find_task(session, task)] if task else tasks.list_tasks(session)
         found = tuple(task_overview(session, one, now=now, has_marketplace=has_marketplace) for one in chosen)
-        last, problems = last_pass(session), problem_steps(session, task)
-    return Overview(found, ManagerStatus(last.ran_at if last else None, last.ran_by if last else None, problems))
+        return Overview(found, last_pass(session), problem_steps(session, task))
 
 
 # Reads the rows of a file for a spec; it is read twice, and raises PackError with all of its mistakes.
@@ -110,7 +126,6 @@ ContextReader = Callable[[TaskSpec], Iterable[Context]]
 class ContextList:
     """The first contexts of a task, and how many there are in total."""
 
-    task: str
     total: int
     contexts: tuple[ContextUse, ...]
 
@@ -148,4 +163,15 @@ def list_contexts(context: ServiceContext, task: str, *, limit: int, retired: bo
         owner = find_task(session, task)
         total = count_contexts(session, owner.id, retired=retired)
         found = contexts.list_contexts(session, owner.id, most=limit, retired=retired)
-    return ContextList(task, total, tuple(found))
+    return ContextList(total, tuple(found))
+
+
+def _summary(session: Session, task: Task) -> TaskSummary:
+    return TaskSummary(task, rounds.list_rounds(session, task)[-1], count_contexts(session, task.id))
+
+
+def _rounds(session: Session, task: Task) -> list[RoundSummary]:
+    return [
+        RoundSummary(one, rounds.pinned_versions(session, one), rounds.collected(session, one))
+        for one in rounds.list_rounds(session, task)
+    ]

@@ -12,30 +12,16 @@ from common.errors import one_line
 from common.progress import NoProgress, Progress
 from ml_backend.artefact import read_manifest
 from ml_backend.errors import ModelError, RegistryError, TrainingCancelled
-from ml_backend.registry.model_pool import Load
-from ml_backend.registry.registry import Registry
-from ml_backend.registry.rotation import rotate
 from round_manager.audit import note
-from round_manager.errors import ModelVersionError, NothingToLearn, TrainingBusy
+from round_manager.errors import ModelVersionError, NothingToLearn
 from round_manager.jobs import JobOwner
+from round_manager.learning import training_jobs
 from round_manager.learning.training_data import ModelTrainer, TrainingOrder, TrainingRows, skip_round, training_rows
-from round_manager.learning.training_jobs import (
-    DIED,
-    HEARTBEAT_SECONDS,
-    TrainingHeartbeat,
-    fail_dead_job,
-    finish_job,
-    has_heartbeat,
-    list_jobs,
-    request_cancel,
-    running_job,
-    start_job,
-    training_lock,
-)
-from round_manager.learning.versions import GuardDecision, check_fits, find_versions, names_of
-from round_manager.models import TrainingJob, TrainingState, spec_of
+from round_manager.learning.training_jobs import TrainingHeartbeat
+from round_manager.learning.versions import GuardDecision, check_fits, find_versions
+from round_manager.models import TrainingState, spec_of
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.services.model_versions import Evaluator, MeasureMemory, register_versions
+from round_manager.services.model_versions import Evaluator, MeasureMemory, ModelDeployment, register_versions
 from round_manager.tasks.rounds import pinned_versions
 from round_manager.tasks.tasks import find_task
 from templates import Pack
@@ -43,15 +29,12 @@ from templates import Pack
 
 @dataclass(frozen=True)
 class TrainingPorts:
-    """What a training needs besides the database; `location` is the registry's address."""
+    """What a training needs besides the database."""
 
-    registry: Registry
-    location: str
+    models: ModelDeployment
     trainer: ModelTrainer
-    load: Load
-    rotation_timeout: float
     measure_memory: MeasureMemory = lambda directory: None
-    heartbeat_seconds: float = HEARTBEAT_SECONDS
+    heartbeat_seconds: float = training_jobs.HEARTBEAT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -106,7 +89,7 @@ class TrainingRun:
     def _steps(self, existing: Path | None) -> RetrainingResult:
         directory = existing or self.ports.trainer.train(self.order, self.heartbeat, self.heartbeat.is_cancelled)
         self.heartbeat.check()
-        version = self.ports.registry.publish(directory)
+        version = self.ports.models.registry.publish(directory)
         self._register(version, fits=True)
         before, decision = self._compare(version)
         if not decision.accepted and self._pinned() != (version,):
@@ -116,7 +99,7 @@ class TrainingRun:
 
     def _register(self, version: str, *, fits: bool = False) -> None:
         spec = self.order.pack.spec if fits else None
-        register_versions(self.context, self.ports.registry, self.ports.location, self.task, [version], spec)
+        register_versions(self.context, self.ports.models, self.task, [version], spec)
 
     def _compare(self, version: str) -> tuple[tuple[str, ...], GuardDecision]:
         """Return the versions that serve, and the comparison of the new one with them and with the last round's.
@@ -124,8 +107,7 @@ class TrainingRun:
         Repeated where other versions were rotated in meanwhile.
         """
         spec, opponents = self.order.pack.spec, self._opponents()
-        ports = self.ports
-        evaluator = Evaluator(self.context, ports.registry, ports.load, ports.measure_memory, self.heartbeat)
+        evaluator = Evaluator(self.context, self.ports.models, self.ports.measure_memory, self.heartbeat)
         while True:
             before = self._serving_before(version)
             others = [one for one in dict.fromkeys((*before, *opponents)) if one != version]
@@ -141,7 +123,7 @@ class TrainingRun:
             return pinned_versions(session, self.data.last)
 
     def _pinned(self) -> tuple[str, ...]:
-        pins = self.ports.registry.pin_set(self.task).own(None)
+        pins = self.ports.models.registry.pin_set(self.task).own(None)
         return pins.versions if pins else ()
 
     def _serving_before(self, version: str) -> tuple[str, ...]:
@@ -149,7 +131,7 @@ class TrainingRun:
         pinned = self._pinned()
         if pinned != (version,):
             return pinned
-        change = self.ports.registry.pin_set(self.task).before(None)
+        change = self.ports.models.registry.pin_set(self.task).before(None)
         return change.versions if change else ()
 
     def _comparable(self, versions: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -157,7 +139,7 @@ class TrainingRun:
         fitting, unfit = [], {}
         for version in versions:
             try:
-                check_fits(self.order.pack.spec, read_manifest(self.ports.registry.fetch(self.task, version)))
+                check_fits(self.order.pack.spec, read_manifest(self.ports.models.registry.fetch(self.task, version)))
                 self._register(version)
             except (ModelError, ModelVersionError, RegistryError) as error:
                 if error.retry:
@@ -170,15 +152,11 @@ class TrainingRun:
     def _rotate(self, version: str) -> None:
         if self._pinned() == (version,) and self._was_rotated(version):
             return
-        rotate(
-            self.ports.registry,
+        replace(self.ports.models, progress=self.heartbeat).rotate(
+            self.actor,
             self.task,
             [version],
-            load=self.ports.load,
-            timeout=self.ports.rotation_timeout,
-            progress=self.heartbeat,
-            who=self.actor.name,
-            why=self.reason or f"trained on rounds up to {self.data.last.number}",
+            reason=self.reason or f"trained on rounds up to {self.data.last.number}",
             before_pinning=self.heartbeat.seal,
         )
 
@@ -187,7 +165,7 @@ class TrainingRun:
         with self.context.store.read() as session:
             task = find_task(session, self.task)
             registered = find_versions(session, task, [version])[0]
-            ends = [(one.state, one.model_version_id) for one in list_jobs(session, task)]
+            ends = [(one.state, one.model_version_id) for one in training_jobs.list_jobs(session, task)]
         return (TrainingState.ROTATED, registered.id) in ends
 
     def _finish(
@@ -197,7 +175,7 @@ class TrainingRun:
         with self.context.store.write() as session:
             task = find_task(session, self.task)
             registered = find_versions(session, task, [version])[0]
-            finish_job(session, self.job_id, state, reason, now=now, version=registered, figures=figures)
+            training_jobs.finish_job(session, self.job_id, state, reason, now=now, version=registered, figures=figures)
             after = {"versions": [version] if state is TrainingState.ROTATED else list(before), "figures": figures}
             note(
                 session,
@@ -214,15 +192,7 @@ class TrainingRun:
 
     def _end(self, state: TrainingState, reason: str, *, retry: bool = False) -> None:
         with self.context.store.write() as session:
-            finish_job(session, self.job_id, state, reason, now=self.context.now(), retry=retry)
-
-
-@dataclass(frozen=True)
-class TrainingSummary:
-    """One training of a task, with the name of the version that it made."""
-
-    job: TrainingJob
-    version: str | None
+            training_jobs.finish_job(session, self.job_id, state, reason, now=self.context.now(), retry=retry)
 
 
 def retrain(
@@ -246,55 +216,17 @@ def retrain(
         TrainingCancelled: A user cancelled the training.
     """
     name, owner = pack.spec.name, JobOwner.this_process(actor.name, token)
-    with training_lock(context.store, name):
+    with training_jobs.training_lock(context.store, name):
         with context.store.write() as session:
-            fail_dead_job(session, find_task(session, name), DIED, now=context.now())
+            training_jobs.fail_dead_job(session, find_task(session, name), training_jobs.DIED, now=context.now())
         order, data = _order(context, actor, pack, mode)
         plan = ports.trainer.plan(order)
         with context.store.write() as session:
-            job = start_job(session, find_task(session, name), data.last, plan.mode, owner, now=context.now())
-        shown = progress or NoProgress()
-        with TrainingHeartbeat(context.store, job.id, context.clock, shown, ports.heartbeat_seconds) as heartbeat:
+            task = find_task(session, name)
+            job = training_jobs.start_job(session, task, data.last, plan.mode, owner, now=context.now())
+        shown, seconds = progress or NoProgress(), ports.heartbeat_seconds
+        with TrainingHeartbeat(context.store, job.id, context.clock, shown, seconds) as heartbeat:
             return TrainingRun(context, actor, ports, order, data, job.id, reason, heartbeat).run(plan.existing)
-
-
-def cancel_training(context: ServiceContext, actor: Actor, task: str) -> TrainingJob:
-    """Ask the task's training to stop; one whose process is dead ends at once and is not started again."""
-    with context.store.write() as session:
-        asked = request_cancel(session, find_task(session, task), actor=actor.name, now=context.now())
-    return end_cancelled_training(context, task) or asked
-
-
-def end_cancelled_training(context: ServiceContext, task: str) -> TrainingJob | None:
-    """Record the end of a cancelled training whose process is dead; return None for any other.
-
-    The lock alone does not tell: PostgreSQL releases it with a lost connection, while the process continues. Only a job
-    without a recent heartbeat is dead.
-    """
-    if not _is_abandoned(context, task):
-        return None
-    try:
-        with training_lock(context.store, task):
-            if not _is_abandoned(context, task):
-                return None
-            with context.store.write() as session:
-                return fail_dead_job(session, find_task(session, task), DIED, now=context.now())
-    except TrainingBusy:
-        return None  # Its process is alive after all, or another one has started the next training.
-
-
-def list_trainings(context: ServiceContext, task: str, limit: int = 20) -> list[TrainingSummary]:
-    """Return the last trainings of a task, newest first."""
-    with context.store.read() as session:
-        jobs = list_jobs(session, find_task(session, task), limit)
-        names = names_of(session, [job.model_version_id for job in jobs if job.model_version_id])
-    return [TrainingSummary(job, names.get(job.model_version_id or 0)) for job in jobs]
-
-
-def _is_abandoned(context: ServiceContext, task: str) -> bool:
-    with context.store.read() as session:
-        job = running_job(session, find_task(session, task))
-    return job is not None and job.cancel_at is not None and not has_heartbeat(job, now=context.now())
 
 
 def _order(context: ServiceContext, actor: Actor, pack: Pack, mode: str | None) -> tuple[TrainingOrder, TrainingRows]:

@@ -1,14 +1,24 @@
-"""The manager's trainings: jobs that are started where a closed round waits for one, and whose ends are recorded."""
+"""Trainings seen from outside: list and cancel them, start those that closed rounds wait for, and record their ends."""
 
 from dataclasses import dataclass
 
 from round_manager.errors import TrainingBusy
 from round_manager.jobs import JobOutcome, JobOwner, JobRequest, JobRunner, JobStatus
 from round_manager.learning.training_data import PendingTraining, pending_training, skipped_round
-from round_manager.learning.training_jobs import find_job, has_heartbeat, record_end, running_job, training_lock
-from round_manager.models import TrainingState
+from round_manager.learning.training_jobs import (
+    DIED,
+    fail_dead_job,
+    find_job,
+    has_heartbeat,
+    list_jobs,
+    record_end,
+    request_cancel,
+    running_job,
+    training_lock,
+)
+from round_manager.learning.versions import names_of
+from round_manager.models import TrainingJob, TrainingState
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.services.training import end_cancelled_training
 from round_manager.tasks.tasks import find_task
 
 TRAINING = "training"
@@ -26,6 +36,14 @@ class TrainingEnd:
     text: str = ""
     failed: bool = False
     in_progress: bool = False
+
+
+@dataclass(frozen=True)
+class TrainingSummary:
+    """One training of a task, with the name of the version that it made."""
+
+    job: TrainingJob
+    version: str | None
 
 
 class TrainingSupervisor:
@@ -101,6 +119,45 @@ class TrainingSupervisor:
             return TrainingEnd(f"the new model serves: {job.reason}")
         result = "the new model was refused" if job.state is TrainingState.REFUSED else "the training was cancelled"
         return TrainingEnd(f"{result}: {job.reason}")
+
+
+def cancel_training(context: ServiceContext, actor: Actor, task: str) -> TrainingJob:
+    """Ask the task's training to stop; one whose process is dead ends at once and is not started again."""
+    with context.store.write() as session:
+        asked = request_cancel(session, find_task(session, task), actor=actor.name, now=context.now())
+    return end_cancelled_training(context, task) or asked
+
+
+def end_cancelled_training(context: ServiceContext, task: str) -> TrainingJob | None:
+    """Record the end of a cancelled training whose process is dead; return None for any other.
+
+    The lock alone does not tell: PostgreSQL releases it with a lost connection, while the process continues. Only a job
+    without a recent heartbeat is dead.
+    """
+    if not _is_abandoned(context, task):
+        return None
+    try:
+        with training_lock(context.store, task):
+            if not _is_abandoned(context, task):
+                return None
+            with context.store.write() as session:
+                return fail_dead_job(session, find_task(session, task), DIED, now=context.now())
+    except TrainingBusy:
+        return None  # Its process is alive after all, or another one has started the next training.
+
+
+def list_trainings(context: ServiceContext, task: str, limit: int = 20) -> list[TrainingSummary]:
+    """Return the last trainings of a task, newest first."""
+    with context.store.read() as session:
+        jobs = list_jobs(session, find_task(session, task), limit)
+        names = names_of(session, [job.model_version_id for job in jobs if job.model_version_id])
+    return [TrainingSummary(job, names.get(job.model_version_id or 0)) for job in jobs]
+
+
+def _is_abandoned(context: ServiceContext, task: str) -> bool:
+    with context.store.read() as session:
+        job = running_job(session, find_task(session, task))
+    return job is not None and job.cancel_at is not None and not has_heartbeat(job, now=context.now())
 
 
 def record_job_end(context: ServiceContext, actor: Actor, request: JobRequest, status: JobStatus) -> None:

@@ -1,12 +1,21 @@
-"""Use cases about validation: count votes, decide flagged examples, settle disputed ones, and compute metrics."""
+"""Use cases about examples: list them, count their votes, decide flagged and disputed ones, and compute metrics.
 
+Examples are listed page by page, newest first. A page continues after the id of its last example
+(`ExamplePage.next_after`), so that it costs the same at any depth and no example is shown twice while new ones arrive.
+"""
+
+from collections.abc import Collection
 from dataclasses import dataclass
 from uuid import UUID
 
+from sqlalchemy import func, select
+
+from round_manager.bulk_rows import worker_names
+from round_manager.errors import ExampleNotFound
 from round_manager.loop.waiting import undecided
-from round_manager.models import ExampleStatus, Round, RoundStatus
+from round_manager.models import Context, Example, ExampleStatus, Round, RoundStatus, Vote
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.tasks.rounds import list_rounds, opened_rounds
+from round_manager.tasks.rounds import choose_round, list_rounds, opened_rounds
 from round_manager.tasks.tasks import find_task
 from round_manager.validation import aggregation, flags, metrics, voted_examples
 from round_manager.validation.aggregation import PolicyComparison
@@ -14,6 +23,8 @@ from round_manager.validation.decisions import Decisions, decide_round
 from round_manager.validation.flags import Flagged, FlaggedGold
 from round_manager.validation.metrics import Group, RoundMetrics
 from round_manager.validation.voted_examples import Validator
+
+MOST_PER_PAGE = 200
 
 
 @dataclass(frozen=True)
@@ -23,7 +34,6 @@ class VotesCounted:
     `flagged_late` counts examples that were flagged after they had been decided.
     """
 
-    task: str
     number: int
     decisions: Decisions
     flagged: int
@@ -34,29 +44,71 @@ class VotesCounted:
 class FlagList:
     """The flagged examples and flagged gold items of a round."""
 
-    task: str
     number: int
     examples: tuple[Flagged, ...]
     gold: tuple[FlaggedGold, ...]
 
 
 @dataclass(frozen=True)
-class ExampleDecided:
-    """An example after its owner's decision."""
-
-    task: str
-    example: UUID
-    status: ExampleStatus
-
-
-@dataclass(frozen=True)
 class Aggregation:
     """Labels of the Dawid-Skene model compared with those of the policy, and what was settled by them, if anything."""
 
-    task: str
     number: int
     comparison: PolicyComparison
     settlement: Decisions | None
+
+
+@dataclass(frozen=True)
+class ListedExample:
+    """An example with the key of its context, the pseudonym of its author and the number of its votes."""
+
+    example: Example
+    context: str | None
+    author: str
+    votes: int
+
+
+@dataclass(frozen=True)
+class ExamplePage:
+    """Some examples of a round, and the id to continue after; None on the last page."""
+
+    round: Round
+    examples: tuple[ListedExample, ...]
+    next_after: UUID | None
+
+
+def list_examples(
+    context: ServiceContext,
+    task: str,
+    *,
+    number: int | None = None,
+    statuses: Collection[ExampleStatus] = (),
+    fooled: bool | None = None,
+    after: UUID | None = None,
+    limit: int = 50,
+) -> ExamplePage:
+    """Return one page of a round's examples, newest first; by default of the live round, else of the newest."""
+    size = max(1, min(limit, MOST_PER_PAGE))
+    with context.store.read() as session:
+        owner = find_task(session, task)
+        round = choose_round(session, owner, number)
+        votes = select(func.count()).where(Vote.example_id == Example.id).scalar_subquery()
+        wanted = select(Example, Context.key, votes).join(Context, Context.id == Example.context_id, isouter=True)
+        wanted = wanted.where(Example.round_id == round.id)
+        if statuses:
+            wanted = wanted.where(Example.status.in_(statuses))
+        if fooled is not None:
+            wanted = wanted.where(Example.fooled.is_(fooled))
+        if after is not None:
+            last = session.scalar(select(Example.id).where(Example.public_id == after, Example.round_id == round.id))
+            if last is None:
+                raise ExampleNotFound(f"round {round.number} has no example {after}")
+            wanted = wanted.where(Example.id < last)
+        # One more than a page holds, to know whether there is another page.
+        found = session.execute(wanted.order_by(Example.id.desc()).limit(size + 1)).all()
+        authors = worker_names(session, owner, {example.author_id for example, _, _ in found})
+    rows = tuple(ListedExample(one, key, authors[one.author_id], count) for one, key, count in found[:size])
+    return ExamplePage(round, rows, rows[-1].example.public_id if len(found) > size else None)
 
 
 def count_votes(context: ServiceContext, task: str, *, number: int | None = None) -> VotesCounted:
@@ -68,7 +120,7 @@ def count_votes(context: ServiceContext, task: str, *, number: int | None = None
     found = decide_round(context.store, round, now=context.now())
     with context.store.read() as session:
         waiting, late = flags.count_flagged(session, round), flags.count_late(session, round)
-    return VotesCounted(task, round.number, found, waiting, late)
+    return VotesCounted(round.number, found, waiting, late)
 
 
 def count_new_votes(context: ServiceContext, task: str) -> Decisions:
@@ -94,23 +146,21 @@ def list_flags(context: ServiceContext, task: str, *, number: int | None = None)
     round = _newest(context, task, number)
     with context.store.read() as session:
         found, gold = tuple(flags.flagged(session, round)), tuple(flags.flagged_gold(session, round))
-    return FlagList(task, round.number, found, gold)
+    return FlagList(round.number, found, gold)
 
 
-def keep_example(context: ServiceContext, actor: Actor, task: str, example: UUID, *, reason: str) -> ExampleDecided:
+def keep_example(context: ServiceContext, actor: Actor, task: str, example: UUID, *, reason: str) -> Example:
     """Dismiss the flags on an example: it counts again, and its votes decide."""
     with context.store.write() as session:
         found = flags.find_example(session, find_task(session, task), example)
-        flags.keep(session, found, actor=actor.name, reason=reason, now=context.now())
-        return ExampleDecided(task, example, found.status)
+        return flags.keep(session, found, actor=actor.name, reason=reason, now=context.now())
 
 
-def withdraw_example(context: ServiceContext, actor: Actor, task: str, example: UUID, *, reason: str) -> ExampleDecided:
+def withdraw_example(context: ServiceContext, actor: Actor, task: str, example: UUID, *, reason: str) -> Example:
     """Withdraw an example: it is not used, whatever its votes; bonuses that are owed stay owed."""
     with context.store.write() as session:
         found = flags.find_example(session, find_task(session, task), example)
-        flags.withdraw(session, found, actor=actor.name, reason=reason, now=context.now())
-        return ExampleDecided(task, example, found.status)
+        return flags.withdraw(session, found, actor=actor.name, reason=reason, now=context.now())
 
 
 def compare_labels(
@@ -120,7 +170,7 @@ def compare_labels(
     round = _newest(context, task, number)
     with context.store.read() as session:
         found = aggregation.compare(session, round, least=min_probability)
-    return Aggregation(task, round.number, found, None)
+    return Aggregation(round.number, found, None)
 
 
 def settle_examples(
@@ -138,7 +188,7 @@ def settle_examples(
     done = aggregation.settle(
         context.store, round, least=min_probability, actor=actor.name, reason=reason, now=context.now()
     )
-    return Aggregation(task, compared.number, compared.comparison, done)
+    return Aggregation(compared.number, compared.comparison, done)
 
 
 def round_metrics(context: ServiceContext, task: str, *, number: int | None = None) -> list[RoundMetrics]:

@@ -21,36 +21,11 @@ from ml_backend.judge import Judge
 from round_manager.errors import TimeIsOver, WorkRefused
 from round_manager.models import Attempt, Hit, HitKind, QuizResult, Round, SessionStatus, Task, WorkSession, spec_of
 from round_manager.services.context import ServiceContext
-from round_manager.work import quizzes, reports, sessions
-from round_manager.work.attempts import (
-    CreationItem,
-    ReadInput,
-    check_attempt,
-    creation_item,
-    creation_items,
-    lock_item,
-    record_attempt,
-)
-from round_manager.work.creation import skip, submit_item
+from round_manager.work import attempts, creation, quizzes, reports, session_start, sessions, validation_work
+from round_manager.work.attempts import CreationItem, ReadInput
 from round_manager.work.errors import HitReassigned, PageUnknown
 from round_manager.work.leases import SWEPT_AT_ONCE
-from round_manager.work.session_start import has_session, open_session
-from round_manager.work.sessions import (
-    check_draft,
-    find_session,
-    finish,
-    missing_items,
-    save_draft,
-    session_context,
-    sweep,
-)
-from round_manager.work.validation_work import (
-    Judgement,
-    ValidationItem,
-    judge_item,
-    validation_item,
-    validation_items,
-)
+from round_manager.work.validation_work import Judgement, ValidationItem
 from templates import TaskSpec
 
 MICROSECONDS = 1_000_000
@@ -120,12 +95,14 @@ def open_page(
 ) -> tuple[HitDetails, WorkSession]:
     """Return the session of a worker who accepted the HIT; `before_new` may refuse to create one."""
     with context.store.read() as session:
-        is_known = has_session(session, _hit(session, hit).hit, assignment, worker)
+        is_known = session_start.has_session(session, _hit(session, hit).hit, assignment, worker)
     if not is_known:
         before_new()
     with context.store.write() as session:
         details = _hit(session, hit)
-        work = open_session(session, details.hit, assignment, worker, now=context.now(), submit_to=submit_to)
+        work = session_start.open_session(
+            session, details.hit, assignment, worker, now=context.now(), submit_to=submit_to
+        )
     if work.status is SessionStatus.EXPIRED:
         raise TimeIsOver("the time for this HIT is over; return it and take another one")
     if work.status is SessionStatus.UNCONFIRMED:
@@ -137,7 +114,7 @@ def page_state(context: ServiceContext, page: UUID) -> PageState:
     """Return everything that the page shows now."""
     now = context.now()
     with context.store.read() as session:
-        at = session_context(session, find_session(session, page))
+        at = sessions.session_context(session, sessions.find_session(session, page))
         kind, work = at.hit.kind, at.work
         is_over = work.status is SessionStatus.OPEN and now >= work.expires_at
         return PageState(
@@ -147,12 +124,12 @@ def page_state(context: ServiceContext, page: UUID) -> PageState:
             now=now,
             deadline=work.expires_at,
             active_ms=work.active_ms,
-            creation=tuple(creation_items(session, at)) if kind is HitKind.CREATE else (),
-            validation=tuple(validation_items(session, at)) if kind is HitKind.VALIDATE else (),
+            creation=tuple(attempts.creation_items(session, at)) if kind is HitKind.CREATE else (),
+            validation=tuple(validation_work.validation_items(session, at)) if kind is HitKind.VALIDATE else (),
             quiz=next(reversed(quizzes.results_of(session, work)), None) if kind is HitKind.QUIZ else None,
             attempts_left=quizzes.attempts_left(session, at) if kind is HitKind.QUIZ else 0,
             # If the round was closed, workers submit what they have.
-            missing=tuple(missing_items(session, at)) if at.takes_work else (),
+            missing=tuple(sessions.missing_items(session, at)) if at.takes_work else (),
         )
 
 
@@ -161,10 +138,10 @@ def save_page_draft(
 ) -> None:
     """Store what is on the page for an item; an example to write must be the one that the page shows."""
     with context.store.write() as session:
-        work = find_session(session, page)
-        if session_context(session, work).hit.kind is HitKind.CREATE:
-            lock_item(session, work, item)[1].check_mark(read_mark())
-        save_draft(session, work, item, draft, now=context.now())
+        work = sessions.find_session(session, page)
+        if sessions.session_context(session, work).hit.kind is HitKind.CREATE:
+            attempts.lock_item(session, work, item)[1].check_mark(read_mark())
+        sessions.save_draft(session, work, item, draft, now=context.now())
 
 
 def ask_target(
@@ -185,29 +162,29 @@ def ask_target(
     attempt, or on its own if the model cannot be asked.
     """
     with context.store.read() as session:
-        at = session_context(session, find_session(session, page))
-        shown = creation_item(session, at, item)
+        at = sessions.session_context(session, sessions.find_session(session, page))
+        shown = attempts.creation_item(session, at, item)
         shown.check_mark(mark)
         asked = shown.input_of(read(shown))
         known = shown.attempt_on(asked)
         if known is not None:
             return _attempt_result(shown, known, repeated=True)
-        request = check_attempt(session, at, shown, asked, now=context.now())
-        check_draft(draft)
+        request = attempts.check_attempt(session, at, shown, asked, now=context.now())
+        sessions.check_draft(draft)
     before_asking(at.work)
     began = time.monotonic()
     try:
         verdict = judge.judge(request)
     except CodedError:
         with suppress(WorkRefused), context.store.write() as session:
-            lock_item(session, at.work, item)[1].check_mark(mark)
-            save_draft(session, at.work, item, draft, now=context.now())
+            attempts.lock_item(session, at.work, item)[1].check_mark(mark)
+            sessions.save_draft(session, at.work, item, draft, now=context.now())
         raise
     latency_us = int((time.monotonic() - began) * MICROSECONDS)
     with context.store.write() as session:
-        at, shown = lock_item(session, find_session(session, page), item)
+        at, shown = attempts.lock_item(session, sessions.find_session(session, page), item)
         shown.check_mark(mark)
-        attempt = record_attempt(session, at, shown, asked, verdict, latency_us=latency_us, now=context.now())
+        attempt = attempts.record_attempt(session, at, shown, asked, verdict, latency_us=latency_us, now=context.now())
         shown.row.draft = dict(draft)
     return _attempt_result(shown, attempt, repeated=False)
 
@@ -217,10 +194,10 @@ def submit_example(
 ) -> CreationItem:
     """Store what is on the page as an example, and return the item as it is now; a repeated call changes nothing."""
     with context.store.write() as session:
-        at, shown = lock_item(session, find_session(session, page), item)
+        at, shown = attempts.lock_item(session, sessions.find_session(session, page), item)
         shown.check_mark(mark)
-        submit_item(session, at, shown, read(shown), now=context.now(), active_ms=active_ms)
-        return creation_item(session, at, item)
+        creation.submit_item(session, at, shown, read(shown), now=context.now(), active_ms=active_ms)
+        return attempts.creation_item(session, at, item)
 
 
 def skip_context(
@@ -229,10 +206,10 @@ def skip_context(
     """Give the item another context; a reason becomes a report to the owner."""
     now = context.now()
     with context.store.write() as session:
-        work = find_session(session, page)
-        at = session_context(session, work)
-        given_up = creation_item(session, at, item).context.key
-        shown = skip(session, work, item, mark=mark, now=now, active_ms=active_ms)
+        work = sessions.find_session(session, page)
+        at = sessions.session_context(session, work)
+        given_up = attempts.creation_item(session, at, item).context.key
+        shown = creation.skip(session, work, item, mark=mark, now=now, active_ms=active_ms)
         if reason:
             # The limit on reports must not keep a worker from skipping.
             with suppress(WorkRefused):
@@ -253,19 +230,19 @@ def judge_example(
     """Store a judgement and, if given, the page's draft; return the item as it is now."""
     now = context.now()
     with context.store.write() as session:
-        work = find_session(session, page)
-        at = session_context(session, work)
-        judgement = read(at.spec, validation_item(session, at, item))
-        judge_item(session, work, item, judgement, now=now, active_ms=active_ms)
+        work = sessions.find_session(session, page)
+        at = sessions.session_context(session, work)
+        judgement = read(at.spec, validation_work.validation_item(session, at, item))
+        validation_work.judge_item(session, work, item, judgement, now=now, active_ms=active_ms)
         if draft is not None:
-            save_draft(session, work, item, draft, now=now)
-        return at.spec, validation_item(session, at, item)
+            sessions.save_draft(session, work, item, draft, now=now)
+        return at.spec, validation_work.validation_item(session, at, item)
 
 
 def take_quiz(context: ServiceContext, page: UUID, answers: Sequence[int]) -> QuizOutcome:
     """Score and store a quiz attempt."""
     with context.store.write() as session:
-        at = session_context(session, find_session(session, page))
+        at = sessions.session_context(session, sessions.find_session(session, page))
         result = quizzes.take_quiz(session, at.work, answers, now=context.now())
         return QuizOutcome(at.spec, result, quizzes.attempts_left(session, at))
 
@@ -273,22 +250,22 @@ def take_quiz(context: ServiceContext, page: UUID, answers: Sequence[int]) -> Qu
 def report_problem(context: ServiceContext, page: UUID, item: int | None, text: str) -> None:
     """Report a problem with a HIT, or with one of its items, to the owner."""
     with context.store.write() as session:
-        work = find_session(session, page)
+        work = sessions.find_session(session, page)
         # The questions of a quiz are not items.
-        is_quiz = session_context(session, work).hit.kind is HitKind.QUIZ
+        is_quiz = sessions.session_context(session, work).hit.kind is HitKind.QUIZ
         reports.report(session, work, None if is_quiz else item, text, now=context.now())
 
 
 def record_active_time(context: ServiceContext, page: UUID, active_ms: int) -> None:
     """Store the active time that a page has counted so far."""
     with context.store.write() as session:
-        sessions.record_active_time(session, find_session(session, page), active_ms, now=context.now())
+        sessions.record_active_time(session, sessions.find_session(session, page), active_ms, now=context.now())
 
 
 def finish_page(context: ServiceContext, page: UUID) -> WorkSession:
     """Mark the session as submitted and return it; a repeated call changes nothing."""
     with context.store.write() as session:
-        return finish(session, find_session(session, page), now=context.now())
+        return sessions.finish(session, sessions.find_session(session, page), now=context.now())
 
 
 def end_overdue_work(context: ServiceContext) -> int:
@@ -296,7 +273,7 @@ def end_overdue_work(context: ServiceContext) -> int:
     ended = 0
     while True:
         with context.store.write() as session:
-            more = sweep(session, now=context.now())
+            more = sessions.sweep(session, now=context.now())
         ended += more
         if more < SWEPT_AT_ONCE:
             return ended

@@ -14,7 +14,7 @@ from mturk.profile import MTURK
 from round_manager.crowd.hit_planning import HitRequest, plan_hits
 from round_manager.crowd.reviews import approve, give_bonus
 from round_manager.loop.lifecycle import Due, begin_validating, close_round, due
-from round_manager.loop.waiting import Waiting, waiting
+from round_manager.loop.waiting import WaitReason, waiting
 from round_manager.models import Assignment, EntryKind, EntryState, Hit, HitKind, LedgerEntry, Round, Task, WorkSession
 from round_manager.money.budget import BudgetFigures, drift, figures, statement
 from round_manager.services.connected_crowd import ConnectedCrowd, connect_crowd
@@ -59,7 +59,7 @@ class HitWork(PageWork):
         with self.store.read() as session:
             return due(session, session.get_one(Round, self.round_id), now=self.now)
 
-    def waiting(self) -> Waiting:
+    def waiting(self) -> list[WaitReason]:
         """Return what the round waits for."""
         with self.store.read() as session:
             return waiting(session, session.get_one(Round, self.round_id), now=self.now)

@@ -8,7 +8,8 @@ from ml_backend.registry.model_pool import Load
 from ml_backend.registry.registry import Registry
 from round_manager.database.store import Store
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.services.rounds import ModelDeployment, RoundOpened, open_round
+from round_manager.services.model_versions import ModelDeployment
+from round_manager.services.rounds import RoundOpened, open_round
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from round_manager.crowd.payments import PaymentSender
 from round_manager.crowd.reviews import approve
 from round_manager.database.store import Store
 from round_manager.loop.lifecycle import Due, begin_validating, close_round, due
-from round_manager.loop.waiting import Waiting, waiting
+from round_manager.loop.waiting import WaitReason, waiting
 from round_manager.models import Assignment, AuditEntry, ExampleStatus, Hit, HitKind, Round, RoundStatus, WorkSession
 from round_manager.validation.decisions import decide_round
 from round_manager.work.validation_work import Judgement
@@ -65,7 +65,7 @@ class Season:
         with self.store.read() as session:
             return due(session, session.get_one(Round, self.floor.round.id), now=self.floor.now)
 
-    def waiting(self) -> Waiting:
+    def waiting(self) -> list[WaitReason]:
         with self.store.read() as session:
             return waiting(session, session.get_one(Round, self.floor.round.id), now=self.floor.now)
 

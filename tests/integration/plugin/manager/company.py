@@ -39,8 +39,7 @@ from round_manager.models import (
 )
 from round_manager.services.connected_crowd import ConnectedCrowd
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.services.model_versions import register_versions
-from round_manager.services.rounds import ModelDeployment
+from round_manager.services.model_versions import ModelDeployment, register_versions
 from round_manager.services.training_supervisor import TrainingSupervisor
 from round_manager.tasks.rounds import list_rounds, pinned_versions
 from round_manager.tasks.tasks import find_task
@@ -72,7 +71,8 @@ class FakeRunner:
         pid = next(company.numbers)
         version = company.new_version(f"after {pid}")
         company.trained.append(version)
-        register_versions(company.service_context, company.registry, "models", TASK, [version])
+        models = ModelDeployment(company.registry, "models", load_fixed)
+        register_versions(company.service_context, models, TASK, [version])
         with company.store.write() as session:
             task = find_task(session, request.task)
             last = [one for one in list_rounds(session, task) if one.closed_at][-1]

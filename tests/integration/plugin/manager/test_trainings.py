@@ -14,8 +14,7 @@ from round_manager.learning.training_jobs import HEARTBEAT_TIMEOUT, finish_job, 
 from round_manager.loop.manager_record import problem_steps
 from round_manager.models import TrainingJob, TrainingState
 from round_manager.services.context import Actor
-from round_manager.services.training import cancel_training
-from round_manager.services.training_supervisor import MAX_FAILURES, TrainingSupervisor
+from round_manager.services.training_supervisor import MAX_FAILURES, TrainingSupervisor, cancel_training
 from round_manager.tasks.tasks import find_task
 from tests.integration.plugin.manager.company import MANAGER, TASK, Company
 from tests.integration.plugin.manager.conftest import Found

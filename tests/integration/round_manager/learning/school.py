@@ -33,7 +33,7 @@ from round_manager.models import (
     Worker,
 )
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.services.model_versions import register_versions
+from round_manager.services.model_versions import ModelDeployment, register_versions
 from round_manager.services.training import RetrainingResult, TrainingPorts
 from round_manager.services.training import retrain as retrain_task
 from round_manager.tasks.rounds import find_round, open_round
@@ -94,15 +94,13 @@ class School:
 
     def ports(self, trainer: FakeTrainer | None = None, **changes: Any) -> TrainingPorts:
         """Return the dependencies of a training, with instant models."""
-        ports: dict[str, Any] = {
-            "registry": self.registry,
-            "location": str(self.models),
-            "trainer": trainer or FakeTrainer(self.models),
-            "load": load_fixed,
-            "rotation_timeout": 5.0,
-            "heartbeat_seconds": 0.01,
-        }
-        return TrainingPorts(**{**ports, **changes})
+        models = ModelDeployment(
+            changes.pop("registry", self.registry),
+            changes.pop("location", str(self.models)),
+            changes.pop("load", load_fixed),
+            changes.pop("rotation_timeout", 5.0),
+        )
+        return TrainingPorts(models, trainer or FakeTrainer(self.models), **{"heartbeat_seconds": 0.01, **changes})
 
     def pin(self, *labels: str) -> tuple[str, ...]:
         """Pin versions that predict these labels for the task."""
@@ -117,7 +115,7 @@ class School:
     def round_over(self, rows: Sequence[Row], *, split: bool = True, against: Sequence[str] = ()) -> Round:
         """Play the next round: open it with the pinned versions or others, add the rows, close and split it."""
         versions = against or self.pinned() or self.pin("positive")
-        register_versions(self.context, self.registry, str(self.models), TASK, versions)
+        register_versions(self.context, self.ports().models, TASK, versions)
         with self.store.write() as session:
             task = find_task(session, TASK)
             models = find_versions(session, task, versions)

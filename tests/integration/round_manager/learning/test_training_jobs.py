@@ -24,7 +24,7 @@ from round_manager.learning.training_jobs import (
 )
 from round_manager.models import ExampleStatus, Split, TrainingJob, TrainingState
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.services.training import cancel_training
+from round_manager.services.training_supervisor import cancel_training
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.databases import Databases
 from tests.integration.round_manager.learning.school import OWNER, TASK, Row, School, first_round

@@ -35,7 +35,7 @@ STATUS = Hint("show_crowd_status", task="sentiment")
 
 def hints(season: Season) -> list[Hint | None]:
     """Return the hints of everything that the round waits for."""
-    return [reason.hint for reason in season.waiting().reasons]
+    return [reason.hint for reason in season.waiting()]
 
 
 def test_a_round_advances_one_step_at_a_time_and_each_step_is_audited(season: Season) -> None:
@@ -145,7 +145,7 @@ def test_work_accepted_before_validation_is_submitted_checked_and_paid_until_its
     season.submit(hit, "W1", page)
     season.pay_day()
     assert season.floor.one(example).status is ExampleStatus.PENDING
-    (votes,) = season.waiting().reasons
+    (votes,) = season.waiting()
     assert votes.can_be_skipped
     assert season.due() is None
 
@@ -217,7 +217,7 @@ def test_accepted_and_free_hits_are_one_reason_to_wait(season: Season) -> None:
     with season.store.write() as session:
         session.execute(update(Hit).where(Hit.id == taken.id).values(status=HitStatus.UNASSIGNABLE))
     season.validate()
-    (reason,) = season.waiting().reasons
+    (reason,) = season.waiting()
     assert reason.text.startswith("3 HITs to create")
     assert reason.hint == Hint("expire_hits", task="sentiment", kind="create")
 
@@ -269,7 +269,7 @@ def test_closing_now_gives_up_votes_and_flags_and_releases_their_money(season: S
     season.pay_day()
     flagged = season.floor.pending(status=ExampleStatus.FLAGGED)
     season.validate()
-    assert [reason.can_be_skipped for reason in season.waiting().reasons] == [True, True]
+    assert [reason.can_be_skipped for reason in season.waiting()] == [True, True]
     assert hints(season) == [None, Hint("list_flags", task="sentiment")]
     with pytest.raises(RoundNotReady):
         season.close()
@@ -344,7 +344,7 @@ def test_annotators_in_label_studio_get_time_to_submit_before_a_round_closes(beg
         session.add(link)
     season.validate()
     assert season.due() is None
-    (reason,) = season.waiting().reasons
+    (reason,) = season.waiting()
     assert (reason.can_be_skipped, "2027-03-01 12:30 UTC" in reason.text) == (True, True)
     season.floor.clock.advance(30 * MINUTE)
     # Submissions of the last minute are known only after a sync.

@@ -107,7 +107,7 @@ def test_a_paused_round_is_never_due_and_says_why_it_waits(season: Season) -> No
     season.move(pause)
     season.floor.clock.advance(30 * DAY)
     assert season.due() is None
-    paused = season.waiting().reasons[0]
+    paused = season.waiting()[0]
     assert paused.hint == Hint("resume_round", task="sentiment")
     assert "2027-03-01 12:00 UTC" in paused.text
     season.move(resume)

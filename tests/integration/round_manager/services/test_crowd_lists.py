@@ -3,6 +3,7 @@
 import pytest
 
 from round_manager.errors import TaskNotFound
+from round_manager.models import EntryState
 from round_manager.services.context import ServiceContext
 from round_manager.services.payments import list_ledger
 from round_manager.services.workers import list_workers
@@ -18,11 +19,12 @@ def test_the_ledger_is_read_in_pages_from_the_newest_entry(counter: Counter, con
     counter.post(3)
     whole = list_ledger(context)
     assert whole.next_before is None
-    assert [row.id for row in whole.rows] == sorted((row.id for row in whole.rows), reverse=True)
-    assert {row.state for row in whole.rows} == {"reserved"}
+    ids = [row.entry.id for row in whole.rows]
+    assert ids == sorted(ids, reverse=True)
+    assert {row.entry.state for row in whole.rows} == {EntryState.RESERVED}
     first = list_ledger(context, task=counter.task.name, limit=4)
     second = list_ledger(context, task=counter.task.name, limit=4, before=first.next_before)
-    assert [*first.rows, *second.rows] == whole.rows
+    assert [row.entry.id for row in (*first.rows, *second.rows)] == ids
     assert (len(first.rows), second.next_before) == (4, None)
 
 

@@ -9,6 +9,7 @@ from ml_backend.errors import NoEarlierPins
 from round_manager.database.store import Store
 from round_manager.models import AuditEntry
 from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.model_versions import ModelDeployment
 from round_manager.services.rotation import list_pins, list_servers, roll_back_models, rotate_models, verify_versions
 from round_manager.tasks.tasks import create_task
 from templates import find_pack
@@ -36,6 +37,10 @@ def context(any_store: Store) -> ServiceContext:
     return ServiceContext(any_store, SettableClock())
 
 
+def deploy(models: Path) -> ModelDeployment:
+    return ModelDeployment(QuickRegistry(models), str(models), load_fixed)
+
+
 def audit(context: ServiceContext) -> list[tuple[str, str, object]]:
     with context.store.read() as session:
         entries = session.scalars(select(AuditEntry).order_by(AuditEntry.id))
@@ -45,36 +50,35 @@ def audit(context: ServiceContext) -> list[tuple[str, str, object]]:
 def test_a_rotation_and_a_rollback_are_pinned_and_audited(context: ServiceContext, models: Path) -> None:
     with context.store.write() as session:
         create_task(session, find_pack(TASK), now=NOON)
-    registry = QuickRegistry(models)
+    deployment = deploy(models)
     old, new = make_version(models, "positive"), make_version(models, "negative")
-    rotate_models(context, ACTOR, registry, TASK, [old], load=load_fixed)
-    rotation = rotate_models(context, ACTOR, registry, TASK, [new], load=load_fixed, reason="better")
+    rotate_models(context, ACTOR, deployment, TASK, [old])
+    rotation = rotate_models(context, ACTOR, deployment, TASK, [new], reason="better")
     assert (rotation.pins.versions, rotation.servers) == ((new,), ())
-    assert roll_back_models(context, ACTOR, registry, TASK, load=load_fixed).pins.versions == (old,)
+    assert roll_back_models(context, ACTOR, deployment, TASK).pins.versions == (old,)
     changes = [
         (actor, action, after["versions"])  # type: ignore[index]
         for actor, action, after in audit(context)
     ]
     assert changes == [("ann", "rotated", [old]), ("ann", "rotated", [new]), ("ann", "rolled back", [old])]
-    (record,) = list_pins(registry)
+    (record,) = list_pins(deployment.registry)
     assert (record.task, record.round, record.versions, record.who) == (TASK, None, (old,), "ann")
-    assert list_servers(registry) == []
+    assert list_servers(deployment.registry) == []
 
 
 def test_a_task_that_the_database_does_not_know_is_rotated_without_an_audit_entry(
     context: ServiceContext, models: Path
 ) -> None:
     version = make_version(models)
-    rotate_models(context, ACTOR, QuickRegistry(models), TASK, [version], load=load_fixed, round_number=1)
+    rotate_models(context, ACTOR, deploy(models), TASK, [version], round_number=1)
     assert audit(context) == []
 
 
 def test_without_a_database_a_registry_is_rotated_on_its_own(models: Path) -> None:
     version = make_version(models)
-    registry = QuickRegistry(models)
-    assert rotate_models(None, ACTOR, registry, TASK, [version], load=load_fixed).pins.versions == (version,)
+    assert rotate_models(None, ACTOR, deploy(models), TASK, [version]).pins.versions == (version,)
     with pytest.raises(NoEarlierPins):
-        roll_back_models(None, ACTOR, registry, TASK, load=load_fixed)
+        roll_back_models(None, ACTOR, deploy(models), TASK)
 
 
 def test_verification_names_the_damaged_version(models: Path) -> None:

@@ -173,7 +173,7 @@ def test_when_two_owners_open_concurrently_the_stored_versions_are_pinned(store:
     assert isinstance(opener.registry, SomebodyElseIsFaster)
     opener.registry.store, opener.registry.theirs = store, theirs
     services = ServiceContext(store, opener.clock)
-    register_versions(services, opener.registry, str(models), "sentiment", [theirs])
+    register_versions(services, opener.models, "sentiment", [theirs])
     with pytest.raises(RoundAlreadyOpen, match=theirs):
         open_it(opener, ours)
     assert QuickRegistry(models).pin_set("sentiment").pins(1).versions == (theirs,)  # type: ignore[union-attr]

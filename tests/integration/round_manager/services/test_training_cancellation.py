@@ -16,7 +16,7 @@ from round_manager.learning.training_data import pending_training
 from round_manager.learning.training_jobs import HEARTBEAT_TIMEOUT, fail_dead_job, finish_job, start_job
 from round_manager.models import TrainingState
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.services.training import cancel_training, end_cancelled_training
+from round_manager.services.training_supervisor import cancel_training, end_cancelled_training
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.registry import QuickRegistry, load_fixed
 from tests.fakes.trainer import FakeTrainer

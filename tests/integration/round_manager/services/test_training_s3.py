@@ -31,7 +31,7 @@ def test_a_version_is_published_to_s3_evaluated_from_there_and_pinned(any_school
     registry.publish(school.models / TASK / base)
     registry.set_pins(TASK, [base])
     school.registry.set_pins(TASK, [base])
-    register_versions(school.context, registry, where, TASK, [base])
+    register_versions(school.context, school.ports(registry=registry, location=where).models, TASK, [base])
     school.round_over(first_round())
     # Only the bucket has it now: the new version is compared with the one served from there.
     shutil.rmtree(school.models / TASK / base)
