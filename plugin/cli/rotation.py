@@ -45,18 +45,7 @@ def rotate(
     Several versions answer together. Exit code 2: refused; 3: not every process confirmed, and the old versions stay.
     A round that is open or validating keeps the versions that it was opened with; others are refused for it.
     """
-<<<<<<< HEAD
-    _rotate(app, task, versions, where, round_number=number, reason=why, timeout=timeout)
-=======
-    from round_manager.services.rotation import rotate_models
-
-    began = time.monotonic()
-    with ExitStack() as stack:
-        context, progress = _services(app, stack), stack.enter_context(ProgressBar())
-        models = app.model_deployment(timeout=timeout, registry=where, progress=progress)
-        rotation = rotate_models(context, app.actor, models, task, versions, round_number=number, reason=why)
-    _show_rotation(rotation, time.monotonic() - began)
->>>>>>> eed12a3 (Deploy models in one way from rounds, rotations and trainings)
+    _rotate(app, task, versions, where, timeout, round_number=number, reason=why)
 
 
 @click.command()
@@ -68,18 +57,7 @@ def rotate(
 @data_command
 def rollback(app: Application, task: str, number: int | None, why: str, timeout: float, where: str | None) -> None:
     """Rotate to the versions that were pinned before; another rollback goes one step further back."""
-<<<<<<< HEAD
-    _rotate(app, task, (), where, round_number=number, reason=why, timeout=timeout)
-=======
-    from round_manager.services.rotation import roll_back_models
-
-    began = time.monotonic()
-    with ExitStack() as stack:
-        context, progress = _services(app, stack), stack.enter_context(ProgressBar())
-        models = app.model_deployment(timeout=timeout, registry=where, progress=progress)
-        rotation = roll_back_models(context, app.actor, models, task, round_number=number, reason=why)
-    _show_rotation(rotation, time.monotonic() - began)
->>>>>>> eed12a3 (Deploy models in one way from rounds, rotations and trainings)
+    _rotate(app, task, (), where, timeout, round_number=number, reason=why)
 
 
 @click.command()
@@ -148,16 +126,17 @@ def _services(app: Application, stack: ExitStack) -> "ServiceContext | None":
         return None
 
 
-def _rotate(app: Application, task: str, versions: tuple[str, ...], where: str | None, **options: Any) -> None:
+def _rotate(
+    app: Application, task: str, versions: tuple[str, ...], where: str | None, timeout: float, **options: Any
+) -> None:
     """Pin the versions, or without any those that were pinned before, and print the result."""
-    from ml_backend.targets.loading import load_target
     from round_manager.services.rotation import roll_back_models, rotate_models
 
     began = time.monotonic()
     with ExitStack() as stack:
         context, progress = _services(app, stack), stack.enter_context(ProgressBar())
-        given = (context, app.actor, app.registry(where), task)
-        options |= {"load": load_target, "progress": progress}
+        models = app.model_deployment(timeout=timeout, registry=where, progress=progress)
+        given = (context, app.actor, models, task)
         rotation = rotate_models(*given, versions, **options) if versions else roll_back_models(*given, **options)
     pins, servers = rotation.pins, rotation.servers
     data = {
