@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ml_backend.errors import EvaluationDataInvalid
@@ -26,6 +26,7 @@ class EvaluationResult:
     rows: int
     rows_per_second: float
     metrics: Metrics
+    predictions: Sequence[Prediction] = field(repr=False)
 
 
 def evaluate(target: Target, rows: Sequence[SeedRow], spec: TaskSpec) -> Metrics:
@@ -34,9 +35,7 @@ def evaluate(target: Target, rows: Sequence[SeedRow], spec: TaskSpec) -> Metrics
     Classification: rows, accuracy, macro_f1, labels (precision, recall, f1 and support of each) and confusion
     (counts by right label, then by predicted label). QA: rows, exact_match and f1, as SQuAD counts them.
     """
-    if not rows:
-        raise EvaluationDataInvalid("there are no rows to evaluate on")
-    return metrics_of(rows, target.predict([row.fields for row in rows]), spec)
+    return evaluate_target(target, rows, spec).metrics
 
 
 def evaluate_target(
@@ -58,7 +57,8 @@ def evaluate_target(
         seconds += time.perf_counter() - began
         advance(len(part))
     metrics, metric = metrics_of(rows, predictions, spec), metric_of(spec)
-    return EvaluationResult(metric, float(metrics[metric]), len(rows), len(rows) / max(seconds, 1e-9), metrics)
+    speed = len(rows) / max(seconds, 1e-9)
+    return EvaluationResult(metric, float(metrics[metric]), len(rows), speed, metrics, predictions)
 
 
 def metric_of(spec: TaskSpec) -> str:

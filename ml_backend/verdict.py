@@ -116,16 +116,6 @@ class ModelOutput:
     probabilities: Mapping[str, float]
     fooled: bool | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the output as JSON-compatible data."""
-        return {
-            "version": self.version,
-            "prediction": self.prediction,
-            "confidence": self.confidence,
-            "probabilities": dict(self.probabilities),
-            "fooled": self.fooled,
-        }
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -169,7 +159,7 @@ class Verdict:
         return {
             INPUTS_HASH: self.inputs_hash,
             "target": self.target,
-            "said": [one.to_json() for one in self.outputs],
+            "said": [dict(vars(one)) for one in self.outputs],
             "judged_at": self.judged_at.isoformat(),
         }
 

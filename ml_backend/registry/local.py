@@ -11,9 +11,8 @@ import os
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 from ml_backend import manifest as manifests
@@ -29,14 +28,14 @@ from ml_backend.errors import (
 from ml_backend.registry.heartbeats import FOLDER as HEARTBEATS
 from ml_backend.registry.heartbeats import Heartbeat, Timing
 from ml_backend.registry.pins import FILE as PINS
-from ml_backend.registry.pins import ChangeReason, Pins, PinSet, check_pins, check_task, check_version
+from ml_backend.registry.pins import PinSet, PinStore, check_task, check_version
 
 LOCK = ".pins.lock"
 LOCK_TIMEOUT = 10.0
 STALE_SECONDS = 3600.0
 
 
-class LocalRegistry:
+class LocalRegistry(PinStore):
     """A registry for the processes of one machine."""
 
     timing = Timing(poll=0.15, wait=0.03, heartbeat=2.0, lease=10.0)
@@ -80,33 +79,18 @@ class LocalRegistry:
             names = [path.parent.name for path in folder.glob(f"[a-z]*/{manifests.FILE}")]
         return sorted(names, key=lambda name: (_created_at(folder / name), name), reverse=True)
 
-    def pins(self, task: str, round: int | None = None) -> Pins | None:
-        return self.pin_set(task).pins(round)
+    def has_version(self, task: str, version: str) -> bool:
+        return (self._root / task / version / manifests.FILE).is_file()
 
-    def set_pins(
-        self,
-        task: str,
-        versions: Sequence[str],
-        *,
-        round: int | None = None,
-        after: int | None = None,
-        repeats: int | None = None,
-        who: str = "",
-        why: str = "",
-    ) -> Pins:
-        chosen = check_pins(versions, round)
-        folder = self._root / check_task(task)
-        for version in chosen:
-            if not (folder / version / manifests.FILE).is_file():
-                raise VersionNotFound(task, version)
+    def change_pins(self, task: str, change: Callable[[PinSet], PinSet], token: str) -> int:
+        folder = self._root / task
         with _translate_errors(folder), _locked(folder):
             # The lock's holder is the only writer: other drafts were left by writers that were killed.
             for draft in folder.glob(f".{PINS}.*"):
                 draft.unlink()
-            reason = ChangeReason(who, why, datetime.now(UTC).isoformat(), uuid.uuid4().hex)
-            pin_set = self.pin_set(task).changed(chosen, round, after, repeats, reason)
+            pin_set = change(self.pin_set(task))
             replace_file(folder / PINS, pin_set.written(), durable=True)
-        return Pins(task, round, pin_set.generation, chosen)
+        return pin_set.generation
 
     def pin_set(self, task: str) -> PinSet:
         path = self._root / check_task(task) / PINS

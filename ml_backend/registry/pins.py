@@ -2,14 +2,17 @@
 
 import json
 import re
-from collections.abc import Sequence
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from common.errors import Hint
-from ml_backend.errors import InvalidPins, PinsChanged, RegistryCorrupt
+from ml_backend.errors import InvalidPins, PinsChanged, RegistryCorrupt, VersionNotFound
 from templates.sections import Name
 
 FILE = "pins.json"
@@ -167,6 +170,46 @@ class PinSet(_Part):
             if change.token == token:
                 return Pins(self.task, change.round, change.generation, change.versions)
         return None
+
+
+class PinStore(ABC):
+    """The part of every registry that changes pins; subclasses say where pins and versions are stored."""
+
+    @abstractmethod
+    def pin_set(self, task: str) -> PinSet:
+        """Return all pins of the task with their history; an empty set before the first."""
+
+    @abstractmethod
+    def has_version(self, task: str, version: str) -> bool:
+        """Return whether the version was published."""
+
+    @abstractmethod
+    def change_pins(self, task: str, change: Callable[[PinSet], PinSet], token: str) -> int:
+        """Apply a change to the task's pins, as if no other process changed them; return its generation."""
+
+    def pins(self, task: str, round: int | None = None) -> Pins | None:
+        return self.pin_set(task).pins(round)
+
+    def set_pins(
+        self,
+        task: str,
+        versions: Sequence[str],
+        *,
+        round: int | None = None,
+        after: int | None = None,
+        repeats: int | None = None,
+        who: str = "",
+        why: str = "",
+    ) -> Pins:
+        chosen = check_pins(versions, round)
+        for version in chosen:
+            if not self.has_version(check_task(task), version):
+                raise VersionNotFound(task, version)
+        reason = ChangeReason(who, why, datetime.now(UTC).isoformat(), uuid.uuid4().hex)
+        generation = self.change_pins(
+            task, lambda pin_set: pin_set.changed(chosen, round, after, repeats, reason), reason.token
+        )
+        return Pins(task, round, generation, chosen)
 
 
 def name_of(task: str, round: int | None) -> str:

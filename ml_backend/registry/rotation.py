@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from common.errors import Hint
-from common.progress import Progress
+from common.progress import NoProgress, Progress
 from ml_backend.errors import (
     BackendError,
     InvalidPins,
@@ -45,7 +45,9 @@ def rotate(
     If a process cannot load them or does not confirm in time, the old pins are restored and an error says why.
     `before_pinning` is called when all versions are loaded, just before they are pinned; if it raises, nothing changes.
     """
-    rotation = _Rotation(registry, check_task(task), round, load, timeout, progress, who, why, before_pinning)
+    rotation = _Rotation(
+        registry, check_task(task), round, load, timeout, progress or NoProgress(), who, why, before_pinning
+    )
     return rotation.to(versions, None)
 
 
@@ -64,7 +66,7 @@ def rollback(
     before = registry.pin_set(check_task(task)).before(round)
     if before is None:
         raise NoEarlierPins(f"{name_of(task, round)} has no earlier pins", hint=Hint("show_pins", task=task))
-    rotation = _Rotation(registry, task, round, load, timeout, progress, who, why or "rollback")
+    rotation = _Rotation(registry, task, round, load, timeout, progress or NoProgress(), who, why or "rollback")
     return rotation.to(before.versions, before.repeats or before.generation)
 
 
@@ -88,7 +90,7 @@ class _Rotation:
     round: int | None
     load: Load
     timeout: float
-    progress: Progress | None
+    progress: Progress
     who: str
     why: str
     before_pinning: Callable[[], None] = _no_check
@@ -116,11 +118,11 @@ class _Rotation:
 
     def _check(self, versions: Sequence[str]) -> None:
         """Load every version in this process first, where a failure affects no server."""
-        self._start_stage(len(versions), "Loading the candidate" if len(versions) == 1 else "Loading the candidates")
+        self.progress.start(len(versions), "Loading the candidate" if len(versions) == 1 else "Loading the candidates")
         for version in versions:
             prepare(self.registry, self.load, self.task, version)
-            self._advance(1, version)
-        self._finish_stage()
+            self.progress.advance(1, version)
+        self.progress.finish()
 
     def _pin(self, versions: Sequence[str], *, after: int, repeats: int | None, why: str) -> Pins:
         try:
@@ -138,13 +140,13 @@ class _Rotation:
             # Without a serving process there is no stage to show.
             nonlocal started
             if not started:
-                self._start_stage(0, "Waiting for every serving process to switch")
+                self.progress.start(0, "Waiting for every serving process to switch")
             started = True
-            self._advance(0, ", ".join(heartbeat.name for heartbeat in awaited))
+            self.progress.advance(0, ", ".join(heartbeat.name for heartbeat in awaited))
 
         _wait_for_all(self.registry, pins, self.timeout, report)
         if started:
-            self._finish_stage()
+            self.progress.finish()
 
     def _undo(self, pins: Pins, pin_set: PinSet) -> str:
         """Restore the pins of the pin set; return a description of the result."""
@@ -163,18 +165,6 @@ class _Rotation:
         late = _wait_for_undo(self.registry, pins, restored, UNDO_SECONDS)
         old = ", ".join(before.versions) if before else "nothing"
         return f"{old} is pinned again" + (f", but {late[0].name} has not confirmed that yet" if late else "")
-
-    def _start_stage(self, steps: int, what: str) -> None:
-        if self.progress:
-            self.progress.start(steps, what)
-
-    def _advance(self, steps: int, note: str) -> None:
-        if self.progress:
-            self.progress.advance(steps, note)
-
-    def _finish_stage(self) -> None:
-        if self.progress:
-            self.progress.finish()
 
 
 def _wait_for_all(

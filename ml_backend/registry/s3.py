@@ -6,10 +6,8 @@
 """
 
 import re
-import uuid
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
@@ -32,13 +30,13 @@ from ml_backend.registry.heartbeats import Heartbeat, Timing
 from ml_backend.registry.local import install_folder, remove_folder
 from ml_backend.registry.pins import FILE as PINS
 from ml_backend.registry.pins import MAX_BYTES as MAX_PINS_BYTES
-from ml_backend.registry.pins import ChangeReason, Pins, PinSet, check_pins, check_task, check_version
+from ml_backend.registry.pins import PinSet, PinStore, check_task, check_version
 
 STALE_SECONDS = 3600.0
 MAX_ATTEMPTS = 20
 
 
-class S3Registry:
+class S3Registry(PinStore):
     """A registry that every machine with the bucket's credentials can use."""
 
     timing = Timing(poll=1.0, wait=0.3, heartbeat=5.0, lease=45.0)
@@ -89,34 +87,19 @@ class S3Registry:
         found = [(one.age, match[1]) for one in self._bucket.below(f"{task}/") if (match := wanted.fullmatch(one.key))]
         return [version for _, version in sorted(found)]
 
-    def pins(self, task: str, round: int | None = None) -> Pins | None:
-        return self.pin_set(task).pins(round)
+    def has_version(self, task: str, version: str) -> bool:
+        return bool(self._bucket.etag(f"{task}/{version}/{manifests.FILE}"))
 
-    def set_pins(
-        self,
-        task: str,
-        versions: Sequence[str],
-        *,
-        round: int | None = None,
-        after: int | None = None,
-        repeats: int | None = None,
-        who: str = "",
-        why: str = "",
-    ) -> Pins:
-        chosen = check_pins(versions, round)
-        for version in chosen:
-            if not self._bucket.etag(f"{check_task(task)}/{version}/{manifests.FILE}"):
-                raise VersionNotFound(task, version)
-        reason = ChangeReason(who, why, datetime.now(UTC).isoformat(), uuid.uuid4().hex)
+    def change_pins(self, task: str, change: Callable[[PinSet], PinSet], token: str) -> int:
         for _ in range(MAX_ATTEMPTS):
             pin_set, etag = self._read_pin_set(task)
-            if done := pin_set.change_with(reason.token):
+            if done := pin_set.change_with(token):
                 # The bucket stored the change but its response was lost, and boto3's retry failed the precondition.
-                return done
-            changed = pin_set.changed(chosen, round, after, repeats, reason)
+                return done.generation
+            changed = change(pin_set)
             with suppress(PreconditionFailed):
                 self._bucket.write(f"{task}/{PINS}", changed.written(), replaces=etag)
-                return Pins(task, round, changed.generation, chosen)
+                return changed.generation
         raise PinsChanged(f"other processes keep changing the pins of {task}; try again")
 
     def pin_set(self, task: str) -> PinSet:

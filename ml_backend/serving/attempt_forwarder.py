@@ -12,16 +12,12 @@ from pathlib import Path
 
 from ml_backend.errors import BackendError, Undeliverable
 from ml_backend.serving.attempt_record import AttemptRecord
-from ml_backend.serving.outbox import ForwarderState, is_free, read_attempts, waiting_files, write_state
+from ml_backend.serving.outbox import ForwarderState, count_nothing, is_free, read_attempts, waiting_files, write_state
 
 REFUSED_FILE = "refused.jsonl"
 BATCH = 500
 POLL_SECONDS = 0.2
 _log = logging.getLogger(__name__)
-
-
-def _no_count(_what: str, _count: int) -> None:
-    """Count nothing."""
 
 
 class AttemptForwarder:
@@ -37,7 +33,7 @@ class AttemptForwarder:
         folder: Path,
         deliver: Callable[[Sequence[AttemptRecord]], None],
         *,
-        on_count: Callable[[str, int], None] = _no_count,
+        on_count: Callable[[str, int], None] = count_nothing,
         batch: int = BATCH,
         first_wait: float = 0.5,
         longest_wait: float = 30.0,

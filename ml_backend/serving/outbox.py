@@ -24,7 +24,7 @@ STATE_FILE = "courier.json"
 SEAL_SECONDS = 0.5
 
 
-def _no_count(_what: str, _count: int) -> None:
+def count_nothing(_what: str, _count: int) -> None:
     """Count nothing."""
 
 
@@ -72,7 +72,7 @@ class Outbox:
         self,
         folder: Path,
         *,
-        on_count: Callable[[str, int], None] = _no_count,
+        on_count: Callable[[str, int], None] = count_nothing,
         capacity: int = 10_000,
         seal_after: float = SEAL_SECONDS,
     ) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from ml_backend.errors import InvalidRequest, InvalidTaskData, LabellingConfigMismatch, RequestTooLarge
@@ -50,41 +51,6 @@ class LabellingConfig:
     shows_feedback: bool
 
 
-class LabellingConfigs:
-    """Checks labelling configs and caches the results: a request can afford a lookup but not to parse XML."""
-
-    def __init__(self, spec: TaskSpec) -> None:
-        self._spec = spec
-        self._known: dict[str, LabellingConfig] = {}
-
-    def check(self, xml: object) -> LabellingConfig:
-        """Return how the config fits the task; raise LabellingConfigMismatch if it does not."""
-        if xml is None:
-            return LabellingConfig(None, True)
-        if not isinstance(xml, str) or len(xml) > MAX_CHARS:
-            raise LabellingConfigMismatch("the labelling config is not a string, or too long; send the project's own")
-        config = self._known.get(xml)
-        if config is None:
-            config = self._read(xml)
-            if len(self._known) >= _MAX_CONFIGS:
-                self._known = {}
-            self._known[xml] = config
-        if config.misfit is not None:
-            raise LabellingConfigMismatch(config.misfit)
-        return config
-
-    def _read(self, xml: str) -> LabellingConfig:
-        try:
-            names = {element.name for element in read_elements(xml, "the labelling config")}
-        except PackError as error:
-            return LabellingConfig(str(error.problems[0]), False)
-        for name in self._spec.model_input:
-            if name not in names:
-                text = f"this project does not belong to task `{self._spec.name}`: its labelling config has no `{name}`"
-                return LabellingConfig(f"{text}; use the pack's create.xml or the URL of another task", False)
-        return LabellingConfig(None, "feedback" in names)
-
-
 class QuestionReader:
     """Parses the calls of one task."""
 
@@ -95,7 +61,8 @@ class QuestionReader:
         self._spans = tuple(field.name for field in spec.with_role("span"))
         self._given = tuple(name for name in spec.model_input if name in self._context)
         self._by_annotator = spec.target.set_by == "annotator"
-        self._configs = LabellingConfigs(spec)
+        # A request can afford a lookup but not to parse XML.
+        self._read_config = lru_cache(_MAX_CONFIGS)(self._parse_config)
 
     def read(self, body: object) -> PredictCall:
         """Parse a predict body; unknown or unfinished parts leave a question incomplete."""
@@ -107,7 +74,7 @@ class QuestionReader:
         if len(tasks) > MAX_TASKS:
             raise RequestTooLarge(f"{len(tasks):,} tasks are too many for one call; send at most {MAX_TASKS:,}")
         project = project_id(body.get("project"))
-        config = self._configs.check(body.get("label_config"))
+        config = self._check_config(body.get("label_config"))
         params = body.get("params") or {}
         if not isinstance(params, dict):
             raise InvalidRequest("`params` is not an object; send {} or leave it out")
@@ -124,7 +91,7 @@ class QuestionReader:
         if not isinstance(body, dict):
             raise InvalidRequest("the body is not a JSON object; send project and schema")
         project_id(body.get("project"))
-        self._configs.check(body.get("schema") or None)
+        self._check_config(body.get("schema") or None)
 
     def is_complete(self, inputs: Mapping[str, str], context: Mapping[str, str]) -> bool:
         """Return whether every field that the model reads is filled in."""
@@ -134,6 +101,28 @@ class QuestionReader:
         """Return the first written or selected text that is too long to be submitted."""
         selected = {self._spans[0]: target} if self._spans and target is not None else {}
         return first_too_long(self._spec, {**inputs, **selected})
+
+    def _check_config(self, xml: object) -> LabellingConfig:
+        """Return how the config fits the task; raise LabellingConfigMismatch if it does not."""
+        if xml is None:
+            return LabellingConfig(None, True)
+        if not isinstance(xml, str) or len(xml) > MAX_CHARS:
+            raise LabellingConfigMismatch("the labelling config is not a string, or too long; send the project's own")
+        config = self._read_config(xml)
+        if config.misfit is not None:
+            raise LabellingConfigMismatch(config.misfit)
+        return config
+
+    def _parse_config(self, xml: str) -> LabellingConfig:
+        try:
+            names = {element.name for element in read_elements(xml, "the labelling config")}
+        except PackError as error:
+            return LabellingConfig(str(error.problems[0]), False)
+        for name in self._spec.model_input:
+            if name not in names:
+                text = f"this project does not belong to task `{self._spec.name}`: its labelling config has no `{name}`"
+                return LabellingConfig(f"{text}; use the pack's create.xml or the URL of another task", False)
+        return LabellingConfig(None, "feedback" in names)
 
     def _question(self, task: object, results: list[Json], *, asked: bool) -> PredictQuestion:
         data = task.get("data") if isinstance(task, dict) else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ml_backend.checkpoint import open_checkpoint
 from ml_backend.errors import TrainingDataInvalid
 from ml_backend.hashing import rows_in_order, rows_sha256
-from ml_backend.manifest import DataRecord, Manifest, TrainedManifest
+from ml_backend.manifest import TRAINED, DataRecord, Manifest
 from templates import Pack, SeedRow
 from templates.spec import TaskSpec, TrainingSettings
 
@@ -78,18 +78,20 @@ class Recipe:
 
     def made(self, manifest: Manifest) -> bool:
         """Return whether the version was made from this recipe."""
-        if not isinstance(manifest, TrainedManifest):
-            return False
         spec = self.spec
-        ours = (spec.name, spec.kind, spec.label_names, spec.model_input, spec.model.max_length, spec.model.doc_stride)
-        theirs = (
-            manifest.task,
-            manifest.kind,
-            manifest.labels,
-            manifest.model_input,
-            manifest.max_length,
-            manifest.doc_stride,
-        )
-        learned = (manifest.train, manifest.held_out, manifest.base, manifest.base_sha256, manifest.training)
-        wanted = (self.train, self.held_out, self.base, self.base_sha256, self.settings)
-        return manifest.parent is None and theirs == ours and learned == wanted
+        wanted = {
+            "target": TRAINED,
+            "parent": None,
+            "task": spec.name,
+            "kind": spec.kind,
+            "labels": spec.label_names,
+            "model_input": spec.model_input,
+            "max_length": spec.model.max_length,
+            "doc_stride": spec.model.doc_stride,
+            "training": self.settings,
+            "train": self.train,
+            "held_out": self.held_out,
+            "base": self.base,
+            "base_sha256": self.base_sha256,
+        }
+        return all(getattr(manifest, name, None) == value for name, value in wanted.items())

@@ -18,8 +18,7 @@ from transformers import PreTrainedModel
 from ml_backend.encoding import TextEncoder, Tokens
 from ml_backend.errors import ModelFileNotWritable, ModelMismatch
 from ml_backend.targets.torch_runtime import batch_of
-from ml_backend.training.progress import ProgressMonitor
-from ml_backend.training.start import fingerprint_parts, output_layer
+from ml_backend.training.start import ProgressMonitor, fingerprint_parts, output_layer
 
 Features = npt.NDArray[np.float32]
 Floats = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ from ml_backend.encoding import by_length
 from ml_backend.errors import TrainingDataInvalid, TrainingDiverged
 from ml_backend.evaluation import Metrics, headline
 from ml_backend.training.examples import Examples
-from ml_backend.training.progress import ProgressMonitor
+from ml_backend.training.start import ProgressMonitor
 from templates.spec import TrainingSettings
 
 WARM_UP = 0.1

@@ -20,8 +20,7 @@ from ml_backend.targets.target import LabelPrediction
 from ml_backend.training.data import TrainingData
 from ml_backend.training.examples import SpanExample, spans_of, texts_of
 from ml_backend.training.features import FeatureCache, Features, Floats, FrozenNetwork
-from ml_backend.training.progress import ProgressMonitor
-from ml_backend.training.start import output_layer
+from ml_backend.training.start import ProgressMonitor, output_layer
 from templates.spec import TrainingSettings
 
 MAX_STEPS = 2_000

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from common.errors import one_line
 from ml_backend.encoding import OUTPUTS, Kind, Network, TextEncoder, TokenArray
 from ml_backend.errors import BackendError, ModelExportFailed, ModelParityFailed, TrainingCancelled
-from ml_backend.evaluation import Metrics, metrics_of
+from ml_backend.evaluation import EvaluationResult, Metrics, evaluate_target
 from ml_backend.manifest import ONNX, Serving
 from ml_backend.model_files import PAD_ID
 from ml_backend.targets.loading import choose_probes
@@ -25,9 +25,8 @@ from ml_backend.targets.target import LabelPrediction, Prediction, Probe, SpanPr
 from ml_backend.targets.torch_runtime import batch_of
 from ml_backend.text import normalise
 from ml_backend.training.data import TrainingData
-from ml_backend.training.progress import ProgressMonitor
 from ml_backend.training.quantisation import quantise
-from ml_backend.training.start import Start
+from ml_backend.training.start import ProgressMonitor, Start
 from ml_backend.verdict import exact_match, find_rule
 from templates.rows import SeedRow
 from templates.spec import TaskSpec
@@ -35,7 +34,6 @@ from templates.spec import TaskSpec
 OPSET = 17
 # Two rows of different lengths: an export that merged ids and mask, or fixed a size, would not fit them.
 _EXAMPLES = (("An example for the exporter.",), ("Another one.",))
-ROWS_PER_CALL = 64
 
 
 class _ExportableNetwork(nn.Module):  # type: ignore[misc]  # torch is not followed
@@ -83,33 +81,15 @@ def export_fp32(network: PreTrainedModel, encoder: TextEncoder, kind: Kind, path
         raise ModelExportFailed(f"{type(network).__name__} cannot be exported to ONNX ({one_line(error)})") from error
 
 
-@dataclass(frozen=True)
-class HeldOutResult:
-    """The predictions of one form of a model for the held-out rows, and their metrics."""
-
-    predictions: Sequence[Prediction]
-    metrics: Metrics
-
-    @property
-    def headline(self) -> float:
-        """The accuracy of labels or the F1 of spans."""
-        return float(self.metrics["accuracy" if "accuracy" in self.metrics else "f1"])
-
-
-def predict_held_out(target: Target, data: TrainingData, monitor: ProgressMonitor, what: str) -> HeldOutResult:
-    """Return the target's predictions for the held-out rows."""
-    rows, spec = data.held_out, data.spec
-    predictions: list[Prediction] = []
-    monitor.start(len(rows), what)
-    for first in range(0, len(rows), ROWS_PER_CALL):
-        part = rows[first : first + ROWS_PER_CALL]
-        predictions += target.predict([row.fields for row in part])
-        monitor.step(len(part))
+def predict_held_out(target: Target, data: TrainingData, monitor: ProgressMonitor, what: str) -> EvaluationResult:
+    """Return the target's predictions for the held-out rows, with their metrics."""
+    monitor.start(len(data.held_out), what)
+    result = evaluate_target(target, data.held_out, data.spec, monitor.step)
     monitor.finish()
-    return HeldOutResult(predictions, metrics_of(rows, predictions, spec))
+    return result
 
 
-def agreement(reference: HeldOutResult, other: HeldOutResult, data: TrainingData) -> float:
+def agreement(reference: EvaluationResult, other: EvaluationResult, data: TrainingData) -> float:
     """Return the share of rows, in points, for which both predictions agree."""
     rows = zip(reference.predictions, other.predictions, data.held_out, strict=True)
     same = sum(agree(one, two, row, data.spec) for one, two, row in rows)
@@ -166,7 +146,7 @@ class ExportJob:
     monitor: ProgressMonitor
 
 
-def choose_artefact(job: ExportJob, reference: HeldOutResult) -> ServingArtefact:
+def choose_artefact(job: ExportJob, reference: EvaluationResult) -> ServingArtefact:
     """Return the fastest artefact that agrees with PyTorch; its record says why it is not a faster one."""
     reasons: list[str] = []
     for precision in ("int8", "fp32"):
@@ -183,7 +163,7 @@ def choose_artefact(job: ExportJob, reference: HeldOutResult) -> ServingArtefact
     return _artefact(job, "fp32", None, reference, reasons)
 
 
-def _check(job: ExportJob, precision: Precision, reference: HeldOutResult) -> HeldOutResult:
+def _check(job: ExportJob, precision: Precision, reference: EvaluationResult) -> EvaluationResult:
     """Return the predictions of an exported form, read from the files that will serve; raise if it is not fit."""
     data = job.data
     folder = _write(job, precision)
@@ -195,8 +175,8 @@ def _check(job: ExportJob, precision: Precision, reference: HeldOutResult) -> He
         raise ModelParityFailed(
             f"{precision} agrees with PyTorch on {points:.1f} % of {rows} rows; {least:g} % are required"
         )
-    if reference.headline - found.headline > MAX_LOSS:
-        lost = f"{reference.headline:.1f} to {found.headline:.1f}"
+    if reference.points - found.points > MAX_LOSS:
+        lost = f"{reference.points:.1f} to {found.points:.1f}"
         raise ModelParityFailed(f"{precision} drops from {lost} points; a loss of {MAX_LOSS:g} is allowed")
     return found
 
@@ -223,7 +203,11 @@ def _smoothing_inputs(job: ExportJob) -> list[Mapping[str, TokenArray]]:
 
 
 def _artefact(
-    job: ExportJob, precision: Precision, found: HeldOutResult | None, reference: HeldOutResult, reasons: list[str]
+    job: ExportJob,
+    precision: Precision,
+    found: EvaluationResult | None,
+    reference: EvaluationResult,
+    reasons: list[str],
 ) -> ServingArtefact:
     shown = found or reference
     record = Serving(
@@ -231,8 +215,8 @@ def _artefact(
         precision=precision,
         agreement=agreement(reference, shown, job.data),
         rows=len(job.data.held_out),
-        headline=shown.headline,
-        torch_headline=reference.headline,
+        headline=shown.points,
+        torch_headline=reference.points,
         why="; ".join(dict.fromkeys(reasons))[:MAX_REASON] or None,
     )
     rows, names = [row.fields for row in job.data.held_out], job.data.spec.model_input

@@ -29,8 +29,7 @@ from ml_backend.training.fine_tuning import fine_tune
 from ml_backend.training.heads import fit_label_head, fit_span_head
 from ml_backend.training.parity import ExportJob, ServingArtefact, choose_artefact, predict_held_out
 from ml_backend.training.pooling import add_mean_pooling, add_pair_pooling, can_pool
-from ml_backend.training.progress import ProgressMonitor
-from ml_backend.training.start import Start, start_from
+from ml_backend.training.start import ProgressMonitor, Start, start_from
 from templates import Pack, SeedRow
 from templates.spec import TaskSpec, TrainingSettings
 

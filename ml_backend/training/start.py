@@ -1,6 +1,6 @@
-"""The starting point of a training: a base model with a new output layer, or a parent version."""
+"""The starting point of a training (a base model with a new output layer, or a parent version), and its progress."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,14 +8,42 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from common.progress import NoProgress, Progress
 from ml_backend.artefact import verify
 from ml_backend.checkpoint import open_checkpoint
-from ml_backend.errors import ModelFileCorrupt, ModelMismatch
+from ml_backend.errors import ModelFileCorrupt, ModelMismatch, TrainingCancelled
 from ml_backend.manifest import trained_only
 from ml_backend.model_files import read_json_object
 from ml_backend.targets.torch_runtime import open_network, open_tokenizer
 from templates import Pack
 from templates.spec import TaskSpec
+
+
+class ProgressMonitor:
+    """Forwards the progress of a training, and checks between any two steps whether it was cancelled."""
+
+    def __init__(self, progress: Progress | None, cancel: Callable[[], bool] | None) -> None:
+        self._progress = progress or NoProgress()
+        self._cancel = cancel
+
+    def start(self, total_steps: int, what: str) -> None:
+        """Begin a stage."""
+        self.check()
+        self._progress.start(total_steps, what)
+
+    def step(self, steps: int = 1, note: str = "") -> None:
+        """Report that more steps are done; raise TrainingCancelled if the training was cancelled."""
+        self._progress.advance(steps, note)
+        self.check()
+
+    def finish(self) -> None:
+        """End the stage."""
+        self._progress.finish()
+
+    def check(self) -> None:
+        """Raise TrainingCancelled where the training was cancelled."""
+        if self._cancel and self._cancel():
+            raise TrainingCancelled("training was cancelled; no model was written")
 
 
 @dataclass(frozen=True)

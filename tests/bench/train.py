@@ -27,8 +27,8 @@ from ml_backend.training import train
 from ml_backend.training.data import TrainingData
 from ml_backend.training.examples import LabelExamples
 from ml_backend.training.fine_tuning import BATCHES_PER_POOL, fine_tune
-from ml_backend.training.progress import ProgressMonitor
 from ml_backend.training.run import reproducible
+from ml_backend.training.start import ProgressMonitor
 from templates import Pack, find_pack
 
 TURNS = 7

@@ -20,7 +20,7 @@ from ml_backend.training import heads, train
 from ml_backend.training.features import FeatureCache, Floats, FrozenNetwork
 from ml_backend.training.heads import STRENGTHS, fit_logistic
 from ml_backend.training.pooling import add_mean_pooling, add_pair_pooling
-from ml_backend.training.progress import ProgressMonitor
+from ml_backend.training.start import ProgressMonitor
 from templates import Pack, SeedRow, find_pack
 from tests.unit.ml_backend.conftest import MakePack, Seen, label_row, nli_rows, qa_rows, quick, sentiment_rows
 

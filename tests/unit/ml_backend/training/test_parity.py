@@ -20,7 +20,7 @@ from ml_backend.targets.target import LabelPrediction, Prediction, SpanPredictio
 from ml_backend.training import TrainingResult, parity, train
 from ml_backend.training.data import TrainingData
 from ml_backend.training.parity import agree, agreement, export_fp32, predict_held_out
-from ml_backend.training.progress import ProgressMonitor
+from ml_backend.training.start import ProgressMonitor
 from templates import SeedRow, find_pack
 from tests.unit.ml_backend.conftest import MakePack, Seen, label_row, nli_rows, qa_rows, quick, sentiment_rows, visible
 
@@ -62,8 +62,8 @@ def test_the_serving_record_describes_the_stored_files(
     assert serving.agreement == agreement(reference, served, data)
     assert (serving.rows, serving.headline, serving.torch_headline) == (
         len(data.held_out),
-        served.headline,
-        reference.headline,
+        served.points,
+        reference.points,
     )
     told = {name: value for name, value in made.metrics.items() if name != "epoch"}
     assert told == evaluate(load_target(made.directory), data.held_out, spec), "figures are those of what serves"

@@ -17,7 +17,7 @@ from ml_backend.training import TrainingResult, fine_tuning, run, train
 from ml_backend.training.data import TrainingData
 from ml_backend.training.examples import LabelExamples, spans_of
 from ml_backend.training.fine_tuning import rate_at, shuffled_batches
-from ml_backend.training.progress import ProgressMonitor
+from ml_backend.training.start import ProgressMonitor
 from templates import Pack, SeedRow
 from tests.unit.ml_backend.conftest import MakePack, Seen, label_row, nli_rows, qa_rows, quick, sentiment_rows, visible
 
