@@ -1,69 +1,21 @@
-"""Every error that round_manager raises on purpose.
+"""Every error that round_manager raises on purpose; those of a worker's page are in `round_manager.work.errors`.
 
 RoundManagerError
-├── TaskError                      a task cannot be created or changed as its pack says
-│   ├── TaskNotFound               there is no task of that name
-│   └── StoredSpecInvalid          the stored terms of a task or a round cannot be read
-├── RoundError                     a round cannot do what was asked
-│   ├── RoundNotFound              the task has no round of that number
-│   ├── RoundNotOpen               the round is a draft, or the task has no open round
-│   ├── RoundAlreadyOpen           another round of the task is still open or validating
-│   ├── RoundNotClosed             the round is not closed, or the task has no closed round
-│   ├── RoundNotReady              the round cannot be closed yet
-│   ├── RoundAlreadyClosed         the round is closed and cannot be changed
-│   ├── NoContexts                 the task has no contexts to show to workers
-│   ├── NoModelVersion             the task has no model version to open a round against
-│   ├── MetricsUnavailable         the task has no such metrics
-│   └── NothingToLearn             the round has nothing that a model could learn
-├── ModelVersionError              a model version cannot be used
-│   ├── ModelVersionNotFound       the task has no such version
-│   ├── ModelVersionMismatch       the version was trained for other fields or labels, or another task
-│   └── ModelVersionChanged        the version was registered with other files
-├── TrainingError                  a training cannot start or continue
-│   ├── TrainingBusy               another process trains a model of the same task
-│   ├── NoTraining                 no training of the task is running
-│   ├── TrainingTooLate            the new version is already being rotated in
-│   └── TrainingEnded              the training has ended already
-├── SubmissionRefused              a submission cannot become an example
-├── StaleVerdict                   a verdict on other inputs or by other models; judge again
-├── VoteRefused                    a judgement cannot become a vote
-├── PolicyError                    a validation policy is unknown, or does not fit the task
-├── DecisionRefused                the owner cannot decide an example this way
-│   └── ExampleNotFound            the task has no example of that id
-├── CrowdWorkError                 a HIT or an assignment is missing, or in the wrong state
-│   ├── AssignmentNotFound         no such assignment was collected
-│   ├── AssignmentStateError       the assignment's state does not allow the decision
-│   ├── BonusAlreadyGiven          the same bonus was given before
-│   ├── HitNotFound                no such HIT can be accepted by workers
-│   ├── HitsNotAllowed             the round takes no such HITs now
-│   ├── NothingHeld                no such HIT or payment is held for a person
-│   ├── ReasonRequired             a decision needs a reason
-│   ├── WrongCrowdAccount          the access key belongs to another account than the posted HITs
-│   └── WorkRefused                a request of a worker's page is refused; the message is for the worker
-│       ├── TimeIsOver             the HIT's time is over
-│       ├── NothingToDo            there is nothing for this worker now
-│       └── OtherText              the page shows a text that its example no longer has
-├── ArchiveError                   an archive cannot be written or read
-│   ├── ArchiveNotFound            the round is not frozen, or there is no archive in this place
-│   ├── ArchiveConflict            the place holds something else, or the archive would differ from the first one
-│   ├── ArchiveCorrupt             the archive is not what was written
-│   │   └── ArchiveFileChanged     a file of an archive is not what was frozen
-│   ├── ArchiveUnsupported         a newer version of Outfox wrote the archive
-│   └── ArchiveUnreachable         the storage of archives does not respond
-├── DataAccessError                access to a task's data cannot be changed as asked
-│   ├── DataTokenNotFound          there is no such token
-│   └── DataRefused                the client may not read the task's data; the message is for the client
-├── LedgerError                    money cannot move as asked
-│   └── BudgetError                the round's or the task's budget does not cover it
-└── StoreError                     the database cannot do what was asked
-    ├── StoreUrlError              the URL is wrong, or its driver is missing
-    ├── StoreUnavailableError      the database cannot be opened or reached now
-    ├── DamagedStoreError          the database file or its content is corrupt
-    ├── StoreBusyError             another process holds the lock
-    ├── SchemaError                the tables are missing, older or newer than the program, or not ours
-    ├── BadValueError              a value that no column may hold: a naive time, a fraction of a cent
-    └── RefusedError               a constraint or a trigger refused a wrong state
-        └── DuplicateError         the row exists already
+├── TaskError: TaskNotFound, StoredSpecInvalid
+├── RoundError: RoundNotFound, RoundNotOpen, RoundAlreadyOpen, RoundNotClosed, RoundNotReady, RoundAlreadyClosed,
+│   NoContexts, NoModelVersion, MetricsUnavailable, NothingToLearn
+├── ModelVersionError: ModelVersionNotFound, ModelVersionMismatch, ModelVersionChanged
+├── TrainingError: TrainingBusy, NoTraining, TrainingTooLate, TrainingEnded
+├── SubmissionRefused, StaleVerdict, VoteRefused, PolicyError
+├── DecisionRefused: ExampleNotFound
+├── CrowdWorkError: AssignmentNotFound, AssignmentStateError, BonusAlreadyGiven, HitNotFound, HitsNotAllowed,
+│   NothingHeld, ReasonRequired, WrongCrowdAccount, WorkRefused
+├── ArchiveError: ArchiveNotFound, ArchiveConflict, ArchiveCorrupt (ArchiveFileChanged), ArchiveUnsupported,
+│   ArchiveUnreachable
+├── DataAccessError: DataTokenNotFound, DataRefused
+├── LedgerError: BudgetError
+└── StoreError: StoreUrlError, StoreUnavailableError, DamagedStoreError, StoreBusyError, SchemaError, BadValueError,
+    RefusedError (DuplicateError)
 """
 
 from sqlalchemy.exc import DontWrapMixin
@@ -231,22 +183,6 @@ class ReasonRequired(CrowdWorkError):
 
 class WrongCrowdAccount(CrowdWorkError):
     """The marketplace does not know the HITs that were posted from this database."""
-
-
-class WorkRefused(CrowdWorkError):
-    """A request of a worker's page is refused; the message is for the worker."""
-
-
-class TimeIsOver(WorkRefused):
-    """The HIT's time is over; nothing more is accepted, and nothing that was stored is lost."""
-
-
-class NothingToDo(WorkRefused):
-    """There is nothing for this worker now; the HIT should be returned."""
-
-
-class OtherText(WorkRefused):
-    """The page shows a text or a target that its example no longer has; it must be reloaded."""
 
 
 class ArchiveError(RoundManagerError):

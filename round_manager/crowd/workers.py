@@ -1,6 +1,6 @@
 """The workers of a marketplace: their work, their earnings, and who may work on a task and who may not.
 
-Grants and blocks are made on the marketplace first: our rows never claim more than is true there. Calls can be repeated.
+Grants and blocks are made on the marketplace first: our rows never claim more than is true there. Calls are repeatable.
 """
 
 from collections.abc import Callable, Sequence

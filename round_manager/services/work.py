@@ -18,12 +18,11 @@ from sqlalchemy.orm import Session
 
 from common.errors import CodedError
 from ml_backend.judge import Judge
-from round_manager.errors import TimeIsOver, WorkRefused
 from round_manager.models import Attempt, Hit, HitKind, QuizResult, Round, SessionStatus, Task, WorkSession, spec_of
 from round_manager.services.context import ServiceContext
 from round_manager.work import attempts, creation, quizzes, reports, session_start, sessions, validation_work
 from round_manager.work.attempts import CreationItem, ReadInput
-from round_manager.work.errors import HitReassigned, PageUnknown
+from round_manager.work.errors import HitReassigned, PageUnknown, TimeIsOver, WorkRefused
 from round_manager.work.leases import SWEPT_AT_ONCE
 from round_manager.work.validation_work import Judgement, ValidationItem
 from templates import TaskSpec

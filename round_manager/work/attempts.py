@@ -17,7 +17,7 @@ from ml_backend.errors import VerdictError
 from ml_backend.judge import JudgeRequest
 from ml_backend.verdict import INPUTS_HASH, Verdict, inputs_hash
 from round_manager.database.columns import equals_unindexed
-from round_manager.errors import DuplicateError, OtherText, StaleVerdict
+from round_manager.errors import DuplicateError, StaleVerdict
 from round_manager.examples.attempts import new_attempt
 from round_manager.examples.submissions import (
     VALID_SESSIONS,
@@ -30,6 +30,7 @@ from round_manager.examples.submissions import (
 from round_manager.models import Attempt, Context, Example, ExampleStatus, ModelVersion, Source, WorkItem, WorkSession
 from round_manager.tasks.rounds import pinned_versions
 from round_manager.work import errors
+from round_manager.work.errors import OtherText
 from round_manager.work.sessions import SessionContext, find_item, items_of, lock_session, session_context
 from templates import TaskSpec
 

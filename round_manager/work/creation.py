@@ -6,7 +6,6 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from common.text import count
-from round_manager.errors import NothingToDo
 from round_manager.examples.submissions import (
     InputProblem,
     StoredVerdict,
@@ -28,6 +27,7 @@ from round_manager.work.attempts import (
     load_item,
     lock_item,
 )
+from round_manager.work.errors import NothingToDo
 from round_manager.work.leases import end_lease, label_counts, lease_contexts, lock_task
 from round_manager.work.sessions import SessionContext, add_item_time, items_of, session_context
 from templates import TaskSpec

@@ -1,7 +1,9 @@
 """Why a worker's page is refused something. Every message is for the worker.
 
 WorkRefused
-├── TimeIsOver, NothingToDo, OtherText   (round_manager.errors)
+├── TimeIsOver            the HIT's time is over
+├── NothingToDo           there is nothing for this worker now
+├── OtherText             the page shows a text that its example no longer has
 ├── PageUnknown           the page, the HIT or the item is unknown, or of another kind
 ├── PageInputUnreadable   the page sent something that its own script never sends
 ├── HitNotAccepted        the worker only previews the HIT, or the marketplace named no assignment
@@ -22,13 +24,29 @@ WorkRefused
 """
 
 from common.errors import Hint
-from round_manager.errors import WorkRefused
+from round_manager.errors import CrowdWorkError
 
 RETURN_HIT = Hint("return_hit")
 RELOAD_PAGE = Hint("reload_page")
 REOPEN_HIT = Hint("reopen_hit")
 SKIP_ITEM = Hint("skip_item")
 SUBMIT_HIT = Hint("submit_hit")
+
+
+class WorkRefused(CrowdWorkError):
+    """A request of a worker's page is refused; the message is for the worker."""
+
+
+class TimeIsOver(WorkRefused):
+    """The HIT's time is over; nothing more is accepted, and nothing that was stored is lost."""
+
+
+class NothingToDo(WorkRefused):
+    """There is nothing for this worker now; the HIT should be returned."""
+
+
+class OtherText(WorkRefused):
+    """The page shows a text or a target that its example no longer has; it must be reloaded."""
 
 
 class PageUnknown(WorkRefused):

@@ -12,7 +12,6 @@ from typing import Any
 from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
-from round_manager.errors import NothingToDo
 from round_manager.models import (
     Hit,
     HitKind,
@@ -26,6 +25,7 @@ from round_manager.models import (
     spec_of,
 )
 from round_manager.work import errors
+from round_manager.work.errors import NothingToDo
 from round_manager.work.sessions import SessionContext, lock_for_work
 from templates import TaskSpec
 from templates.sections import Quiz

@@ -15,7 +15,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.database.columns import json_text
-from round_manager.errors import BadValueError, TimeIsOver
+from round_manager.errors import BadValueError
 from round_manager.models import (
     Example,
     Hit,
@@ -33,6 +33,7 @@ from round_manager.models import (
 from round_manager.tasks.rounds import LIVE
 from round_manager.work import errors
 from round_manager.work.context_strategies import is_live
+from round_manager.work.errors import TimeIsOver
 from round_manager.work.leases import end_leases, some_rows
 from templates import TaskSpec
 

@@ -8,12 +8,13 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from round_manager.database.columns import json_text
-from round_manager.errors import BadValueError, NothingToDo
+from round_manager.errors import BadValueError
 from round_manager.examples.submissions import InputProblem, answer_problem
 from round_manager.models import Example, GoldItem, WorkItem, WorkSession
 from round_manager.work import errors
 from round_manager.work.attempts import ANSWER_KEYS, input_error
 from round_manager.work.context_strategies import order_key, seed_of
+from round_manager.work.errors import NothingToDo
 from round_manager.work.gold import choose_gold, gold_count
 from round_manager.work.leases import lease_examples
 from round_manager.work.sessions import SessionContext, add_item_time, find_item, items_of, lock_for_work

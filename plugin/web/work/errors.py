@@ -14,8 +14,8 @@ from common.text import sentence
 from plugin.backend_client import BackendUnavailable, BackendVerdictRejected, JudgementRefused
 from plugin.errors import PluginError
 from plugin.web.middleware import INTERNAL_ERROR, ApiError
-from round_manager.errors import OtherText, RoundManagerError, StaleVerdict, TimeIsOver, WorkRefused
-from round_manager.work.errors import RETURN_HIT, PageInputUnreadable, TextTooLong
+from round_manager.errors import RoundManagerError, StaleVerdict
+from round_manager.work.errors import RETURN_HIT, OtherText, PageInputUnreadable, TextTooLong, TimeIsOver, WorkRefused
 
 UNFORESEEN = 500
 AWAY = "we cannot store anything at the moment; what you wrote stays on the page, and we try again"

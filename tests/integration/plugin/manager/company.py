@@ -20,7 +20,6 @@ from round_manager.crowd.reconciliation import Reconciler
 from round_manager.crowd.reviews import Rejections
 from round_manager.crowd.workers import WorkerAccess
 from round_manager.database.store import Store
-from round_manager.errors import NothingToDo, WorkRefused
 from round_manager.jobs import JobOutcome, JobOwner, JobRequest, JobStatus
 from round_manager.learning.training_jobs import finish_job, start_job
 from round_manager.learning.versions import find_versions
@@ -43,6 +42,7 @@ from round_manager.services.model_versions import ModelDeployment, register_vers
 from round_manager.services.training_supervisor import TrainingSupervisor
 from round_manager.tasks.rounds import list_rounds, pinned_versions
 from round_manager.tasks.tasks import find_task
+from round_manager.work.errors import NothingToDo, WorkRefused
 from round_manager.work.validation_work import Judgement, judge_item
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version
 from tests.integration.plugin.manager.mortal import Fate, Killed, MortalCrowd, MortalStore

@@ -7,7 +7,7 @@ from sqlalchemy import update
 
 from common.errors import Hint
 from round_manager.crowd.fair_pay import group_wages, owe_top_ups
-from round_manager.errors import RoundNotOpen, RoundNotReady, WorkRefused
+from round_manager.errors import RoundNotOpen, RoundNotReady
 from round_manager.models import (
     Assignment,
     EntryKind,
@@ -25,6 +25,7 @@ from round_manager.models import (
 )
 from round_manager.money.budget import figures
 from round_manager.tasks.rounds import draft_round
+from round_manager.work.errors import WorkRefused
 from tests.integration.round_manager.conftest import BeginSeason
 from tests.integration.round_manager.season import DAY, OWNER, Season
 

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import select
 
 from common.errors import Hint
-from round_manager.errors import CrowdWorkError, RoundAlreadyClosed, WorkRefused
+from round_manager.errors import CrowdWorkError, RoundAlreadyClosed
 from round_manager.labelstudio.tasks import plan_creation, plan_validation, unsent_tasks
 from round_manager.loop.lifecycle import pause, resume
 from round_manager.models import (
@@ -20,6 +20,7 @@ from round_manager.models import (
     ProjectKind,
     RoundStatus,
 )
+from round_manager.work.errors import WorkRefused
 from round_manager.work.validation_work import Judgement
 from tests.integration.round_manager.season import DAY, OWNER, Season
 

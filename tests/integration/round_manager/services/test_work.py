@@ -11,12 +11,11 @@ from common.errors import CodedError
 from ml_backend.judge import Judge, JudgeRequest
 from ml_backend.verdict import Verdict
 from round_manager.database.store import Store
-from round_manager.errors import OtherText, TimeIsOver
 from round_manager.models import Attempt, Example, Lease, LeaseEnd, SessionStatus, WorkItem, WorkSession
 from round_manager.services import work as services
 from round_manager.services.work import AttemptResult
 from round_manager.work.attempts import PageInput
-from round_manager.work.errors import NoAttemptsLeft
+from round_manager.work.errors import NoAttemptsLeft, OtherText, TimeIsOver
 from tests.integration.round_manager.work.floor import Floor, lay_floor
 
 DRAFT = {"result": [{"value": "a draft"}]}

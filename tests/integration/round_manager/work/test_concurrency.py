@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from round_manager.errors import NothingToDo, RoundManagerError, WorkRefused
+from round_manager.errors import RoundManagerError
 from round_manager.models import Attempt, Example, HitKind, Lease, LeaseEnd, SessionStatus, WorkItem, WorkSession
 from round_manager.work.creation import skip
+from round_manager.work.errors import NothingToDo, WorkRefused
 from round_manager.work.quizzes import take_quiz
 from round_manager.work.sessions import sweep
 from round_manager.work.validation_work import Judgement

@@ -10,7 +10,6 @@ import pytest
 from sqlalchemy import delete, event, func, insert, select, update
 from sqlalchemy.orm.attributes import set_committed_value
 
-from round_manager.errors import NothingToDo
 from round_manager.models import (
     Context,
     ContextTally,
@@ -23,6 +22,7 @@ from round_manager.models import (
     WorkSession,
 )
 from round_manager.work.context_strategies import RANKS
+from round_manager.work.errors import NothingToDo
 from round_manager.work.leases import lease_contexts
 from tests.integration.round_manager.conftest import BeginSeason
 from tests.integration.round_manager.season import Season

@@ -11,10 +11,10 @@ import pytest
 from sqlalchemy import delete, event, text, update
 from sqlalchemy.orm.attributes import set_committed_value
 
-from round_manager.errors import NothingToDo
 from round_manager.models import Context, ContextTally, Lease, LeaseEnd, Task, WorkItem, WorkSession
 from round_manager.work import context_strategies
 from round_manager.work.context_strategies import RANKS
+from round_manager.work.errors import NothingToDo
 from round_manager.work.leases import lease_contexts
 from tests.fakes.contexts import live_contexts
 from tests.integration.round_manager.conftest import BeginSeason

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from round_manager import audit
-from round_manager.errors import NothingToDo, TimeIsOver, WorkRefused
 from round_manager.models import AuditEntry, Context, Example, ExampleStatus, Lease, LeaseEnd, SessionStatus
 from round_manager.work.attempts import PageInput
 from round_manager.work.context_strategies import RANKS
@@ -18,9 +17,12 @@ from round_manager.work.errors import (
     InvalidInput,
     MoreAttemptsNeeded,
     NotAskedYet,
+    NothingToDo,
     RoundTakesNoWork,
     TextTooLong,
+    TimeIsOver,
     TooManyReports,
+    WorkRefused,
 )
 from round_manager.work.reports import report
 from round_manager.work.sessions import items_of, save_draft

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import func, select
 
-from round_manager.errors import NothingToDo
 from round_manager.models import Context, Example, HitKind, Lease, SessionStatus, Vote, Worker, WorkItem, WorkSession
 from round_manager.work import context_strategies
 from round_manager.work.context_strategies import RANKS, ContextUsage
+from round_manager.work.errors import NothingToDo
 from round_manager.work.sessions import sweep
 from round_manager.work.validation_work import Judgement
 from tests.integration.round_manager.work.conftest import LayFloor

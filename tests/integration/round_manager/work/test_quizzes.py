@@ -4,9 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from round_manager.errors import NothingToDo, TimeIsOver
 from round_manager.models import HitKind, Qualification, QualificationGrant, QuizResult, WorkSession
-from round_manager.work.errors import HitIncomplete, InvalidInput, PageUnknown
+from round_manager.work.errors import HitIncomplete, InvalidInput, NothingToDo, PageUnknown, TimeIsOver
 from round_manager.work.quizzes import attempts_left, explanations, take_quiz, ungranted_passes
 from round_manager.work.sessions import session_context
 from tests.integration.round_manager.work.floor import MARKET, MINUTE, Floor

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from round_manager.errors import NothingToDo
 from round_manager.models import (
     Block,
     Context,
@@ -21,7 +20,7 @@ from round_manager.models import (
     WorkSession,
 )
 from round_manager.work.creation import skip
-from round_manager.work.errors import AlreadySubmitted, HitNotAccepted, HitUnavailable, WorkerBlocked
+from round_manager.work.errors import AlreadySubmitted, HitNotAccepted, HitUnavailable, NothingToDo, WorkerBlocked
 from round_manager.work.quizzes import take_quiz
 from round_manager.work.session_start import open_session
 from round_manager.work.sessions import find_session, record_active_time, sweep

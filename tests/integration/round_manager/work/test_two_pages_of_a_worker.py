@@ -2,11 +2,10 @@
 
 import pytest
 
-from round_manager.errors import NothingToDo
 from round_manager.models import Example, ExampleStatus, WorkSession
 from round_manager.work.attempts import CreationItem
 from round_manager.work.creation import skip
-from round_manager.work.errors import WrittenElsewhere
+from round_manager.work.errors import NothingToDo, WrittenElsewhere
 from round_manager.work.sessions import sweep
 from tests.integration.round_manager.work.conftest import LayFloor
 from tests.integration.round_manager.work.floor import MINUTE, Floor, shown_items

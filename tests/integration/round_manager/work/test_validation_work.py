@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 
-from round_manager.errors import NothingToDo, TimeIsOver
 from round_manager.examples.votes import cast_vote
 from round_manager.models import Example, ExampleStatus, GoldItem, HitKind, Lease, Task, WorkItem
 from round_manager.tasks.tasks import create_task, update_gold
-from round_manager.work.errors import AlreadySubmitted, HitIncomplete, InvalidInput, TextTooLong
+from round_manager.work.errors import (
+    AlreadySubmitted,
+    HitIncomplete,
+    InvalidInput,
+    NothingToDo,
+    TextTooLong,
+    TimeIsOver,
+)
 from round_manager.work.gold import each_gold_answer, gold_count
 from round_manager.work.sessions import session_context
 from round_manager.work.validation_work import Judgement, judge_item
