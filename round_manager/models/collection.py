@@ -10,7 +10,6 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
 from round_manager.models import table
-from round_manager.models.table import Numbered, Table
 
 
 class Source(enum.StrEnum):
@@ -40,7 +39,7 @@ class Split(enum.StrEnum):
     HELD_OUT = "held_out"
 
 
-class Example(Numbered):
+class Example(table.Numbered):
     """What a worker submitted, with its verdict."""
 
     __tablename__ = "example"
@@ -112,7 +111,7 @@ class Example(Numbered):
     split: Mapped[Split | None] = mapped_column(default=None)
 
 
-class RoundTally(Table):
+class RoundTally(table.Table):
     """The number of a round's examples by status, maintained by triggers; never write to it.
 
     Pages and `outfox status` read it, because counting a million rows is slow. Metrics are computed from votes.
@@ -127,7 +126,7 @@ class RoundTally(Table):
     examples: Mapped[int]
 
 
-class ContextTally(Table):
+class ContextTally(table.Table):
     """The number of examples on a context in a round, without withdrawn ones; maintained by triggers.
 
     In an open or validating round, every active context has a row with its position, so that the next context is found
@@ -159,7 +158,7 @@ class ContextTally(Table):
     position: Mapped[int | None] = mapped_column(default=None)
 
 
-class LabelTally(Table):
+class LabelTally(table.Table):
     """The number of a round's examples by label, without withdrawn ones; maintained by triggers."""
 
     __tablename__ = "label_tally"
@@ -170,7 +169,7 @@ class LabelTally(Table):
     examples: Mapped[int]
 
 
-class Attempt(Numbered):
+class Attempt(table.Numbered):
     """One question put to the model and what it said."""
 
     __tablename__ = "attempt"

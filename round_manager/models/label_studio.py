@@ -8,7 +8,6 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
 from round_manager.models import table
-from round_manager.models.table import Numbered
 
 
 class ProjectKind(enum.StrEnum):
@@ -25,7 +24,7 @@ class Origin(enum.StrEnum):
     OURS = "ours"  # crowd work that was pushed there
 
 
-class LabelStudioLink(Numbered):
+class LabelStudioLink(table.Numbered):
     """A task's project in Label Studio, with the cursor of the last sync."""
 
     __tablename__ = "label_studio_link"
@@ -51,7 +50,7 @@ class LabelStudioLink(Numbered):
     last_error: Mapped[str | None] = mapped_column(default=None)
 
 
-class LabelStudioTask(Numbered):
+class LabelStudioTask(table.Numbered):
     """A task in a project: a context to write for, or an example to validate, one per validator."""
 
     __tablename__ = "label_studio_task"
@@ -76,7 +75,7 @@ class LabelStudioTask(Numbered):
     created_at: Mapped[datetime]
 
 
-class LabelStudioAnnotation(Numbered):
+class LabelStudioAnnotation(table.Numbered):
     """An annotation that was read or pushed, and the example or vote it belongs to."""
 
     __tablename__ = "label_studio_annotation"

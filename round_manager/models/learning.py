@@ -9,10 +9,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
 from round_manager.models import table
-from round_manager.models.table import Numbered
 
 
-class ModelVersion(Numbered):
+class ModelVersion(table.Numbered):
     """An immutable trained model; the same files for one task are the same version."""
 
     __tablename__ = "model_version"
@@ -43,7 +42,7 @@ class ModelVersion(Numbered):
     created_at: Mapped[datetime]
 
 
-class Evaluation(Numbered):
+class Evaluation(table.Numbered):
     """One model version measured on one frozen data set, on five axes."""
 
     __tablename__ = "evaluation"
@@ -87,7 +86,7 @@ class TrainingState(enum.StrEnum):
     FAILED = "failed"
 
 
-class TrainingJob(Numbered):
+class TrainingJob(table.Numbered):
     """One training on all rounds up to `round_id`, by one process."""
 
     __tablename__ = "training_job"

@@ -11,7 +11,6 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from round_manager.database.columns import Cents, LimitedText
 from round_manager.errors import DuplicateError
 from round_manager.models import table
-from round_manager.models.table import Numbered
 
 
 class HitKind(enum.StrEnum):
@@ -56,99 +55,7 @@ class SessionStatus(enum.StrEnum):
     EXPIRED = "expired"
 
 
-class Worker(Numbered):
-    """A pseudonymous person on one marketplace, or an annotator in Label Studio.
-
-    Quality and earnings are computed from votes and the ledger, so no figure of theirs is kept here.
-    """
-
-    __tablename__ = "worker"
-    __table_args__ = (
-        UniqueConstraint("marketplace", "external_id"),
-        UniqueConstraint("id", "marketplace"),
-        *table.filled("marketplace", "external_id"),
-    )
-
-    marketplace: Mapped[str] = mapped_column(LimitedText(40))
-    external_id: Mapped[str] = mapped_column(LimitedText(255))
-    first_seen_at: Mapped[datetime]
-
-
-def ensure_worker(session: Session, marketplace: str, external_id: str, *, now: datetime) -> Worker:
-    """Return the worker with this id on a marketplace or in Label Studio; create them if they are new."""
-    wanted = select(Worker).where(Worker.marketplace == marketplace, Worker.external_id == external_id)
-    found = session.scalar(wanted)
-    if found is not None:
-        return found
-    worker = Worker(marketplace=marketplace, external_id=external_id, first_seen_at=now)
-    try:
-        with session.begin_nested():
-            session.add(worker)
-    except DuplicateError:  # Another process created them in the meantime.
-        return session.scalars(wanted).one()
-    return worker
-
-
-class Qualification(Numbered):
-    """The marketplace's qualification for a task."""
-
-    __tablename__ = "qualification"
-    __table_args__ = (
-        UniqueConstraint("task_id", "marketplace", "name"),
-        UniqueConstraint("marketplace", "external_id"),
-        *table.filled("marketplace", "name", "external_id"),
-    )
-
-    task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
-    marketplace: Mapped[str] = mapped_column(LimitedText(40))
-    name: Mapped[str] = mapped_column(LimitedText(80))
-    # Empty until the marketplace has made it.
-    external_id: Mapped[str | None] = mapped_column(LimitedText(255), default=None)
-    created_at: Mapped[datetime]
-
-
-class QualificationGrant(Numbered):
-    """The period during which a worker holds a qualification; rows are never deleted."""
-
-    __tablename__ = "qualification_grant"
-    __table_args__ = (
-        table.index(
-            "uq_qualification_grant_held", "qualification_id", "worker_id", unique=True, where="revoked_at IS NULL"
-        ),
-        table.index("ix_qualification_grant_worker", "worker_id"),
-        table.check("reason", "revoked_at IS NULL OR trim(reason) <> ''"),
-    )
-
-    qualification_id: Mapped[int] = mapped_column(ForeignKey("qualification.id", ondelete="RESTRICT"))
-    worker_id: Mapped[int] = mapped_column(ForeignKey("worker.id", ondelete="RESTRICT"))
-    score: Mapped[int]
-    granted_at: Mapped[datetime]
-    revoked_at: Mapped[datetime | None] = mapped_column(default=None)
-    reason: Mapped[str] = mapped_column(default="")
-
-
-class Block(Numbered):
-    """A block: the worker gets no work, on one task or on all, until it is lifted."""
-
-    __tablename__ = "block"
-    __table_args__ = (
-        table.index("uq_block_everywhere", "worker_id", unique=True, where="lifted_at IS NULL AND task_id IS NULL"),
-        table.index(
-            "uq_block_task", "worker_id", "task_id", unique=True, where="lifted_at IS NULL AND task_id IS NOT NULL"
-        ),
-        *table.filled("reason", "blocked_by"),
-    )
-
-    worker_id: Mapped[int] = mapped_column(ForeignKey("worker.id", ondelete="RESTRICT"))
-    # Empty: on all tasks.
-    task_id: Mapped[int | None] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"), default=None)
-    reason: Mapped[str]
-    blocked_by: Mapped[str] = mapped_column(LimitedText(120))
-    blocked_at: Mapped[datetime]
-    lifted_at: Mapped[datetime | None] = mapped_column(default=None)
-
-
-class Hit(Numbered):
+class Hit(table.Numbered):
     """A piece of work on the marketplace; the row is committed before it is posted."""
 
     __tablename__ = "hit"
@@ -197,7 +104,7 @@ class Hit(Numbered):
     last_error: Mapped[str | None] = mapped_column(default=None)
 
 
-class Assignment(Numbered):
+class Assignment(table.Numbered):
     """One worker's take of a HIT, as the marketplace reports it."""
 
     __tablename__ = "assignment"
@@ -237,7 +144,7 @@ class Assignment(Numbered):
     active_ms: Mapped[int | None] = mapped_column(default=None)
 
 
-class WorkSession(Numbered):
+class WorkSession(table.Numbered):
     """A worker's page: one per claimed (assignment, worker).
 
     The marketplace does not sign the claim. The session is confirmed only by the mirrored assignment of the same HIT
@@ -276,3 +183,95 @@ class WorkSession(Numbered):
     active_ms: Mapped[int] = mapped_column(default=0)
     # A fingerprint of this acceptance's submit URL; another one means that the HIT was returned and accepted again.
     acceptance: Mapped[str | None] = mapped_column(LimitedText(64), default=None)
+
+
+class Worker(table.Numbered):
+    """A pseudonymous person on one marketplace, or an annotator in Label Studio.
+
+    Quality and earnings are computed from votes and the ledger, so no figure of theirs is kept here.
+    """
+
+    __tablename__ = "worker"
+    __table_args__ = (
+        UniqueConstraint("marketplace", "external_id"),
+        UniqueConstraint("id", "marketplace"),
+        *table.filled("marketplace", "external_id"),
+    )
+
+    marketplace: Mapped[str] = mapped_column(LimitedText(40))
+    external_id: Mapped[str] = mapped_column(LimitedText(255))
+    first_seen_at: Mapped[datetime]
+
+
+def ensure_worker(session: Session, marketplace: str, external_id: str, *, now: datetime) -> Worker:
+    """Return the worker with this id on a marketplace or in Label Studio; create them if they are new."""
+    wanted = select(Worker).where(Worker.marketplace == marketplace, Worker.external_id == external_id)
+    found = session.scalar(wanted)
+    if found is not None:
+        return found
+    worker = Worker(marketplace=marketplace, external_id=external_id, first_seen_at=now)
+    try:
+        with session.begin_nested():
+            session.add(worker)
+    except DuplicateError:  # Another process created them in the meantime.
+        return session.scalars(wanted).one()
+    return worker
+
+
+class Qualification(table.Numbered):
+    """The marketplace's qualification for a task."""
+
+    __tablename__ = "qualification"
+    __table_args__ = (
+        UniqueConstraint("task_id", "marketplace", "name"),
+        UniqueConstraint("marketplace", "external_id"),
+        *table.filled("marketplace", "name", "external_id"),
+    )
+
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
+    marketplace: Mapped[str] = mapped_column(LimitedText(40))
+    name: Mapped[str] = mapped_column(LimitedText(80))
+    # Empty until the marketplace has made it.
+    external_id: Mapped[str | None] = mapped_column(LimitedText(255), default=None)
+    created_at: Mapped[datetime]
+
+
+class QualificationGrant(table.Numbered):
+    """The period during which a worker holds a qualification; rows are never deleted."""
+
+    __tablename__ = "qualification_grant"
+    __table_args__ = (
+        table.index(
+            "uq_qualification_grant_held", "qualification_id", "worker_id", unique=True, where="revoked_at IS NULL"
+        ),
+        table.index("ix_qualification_grant_worker", "worker_id"),
+        table.check("reason", "revoked_at IS NULL OR trim(reason) <> ''"),
+    )
+
+    qualification_id: Mapped[int] = mapped_column(ForeignKey("qualification.id", ondelete="RESTRICT"))
+    worker_id: Mapped[int] = mapped_column(ForeignKey("worker.id", ondelete="RESTRICT"))
+    score: Mapped[int]
+    granted_at: Mapped[datetime]
+    revoked_at: Mapped[datetime | None] = mapped_column(default=None)
+    reason: Mapped[str] = mapped_column(default="")
+
+
+class Block(table.Numbered):
+    """A block: the worker gets no work, on one task or on all, until it is lifted."""
+
+    __tablename__ = "block"
+    __table_args__ = (
+        table.index("uq_block_everywhere", "worker_id", unique=True, where="lifted_at IS NULL AND task_id IS NULL"),
+        table.index(
+            "uq_block_task", "worker_id", "task_id", unique=True, where="lifted_at IS NULL AND task_id IS NOT NULL"
+        ),
+        *table.filled("reason", "blocked_by"),
+    )
+
+    worker_id: Mapped[int] = mapped_column(ForeignKey("worker.id", ondelete="RESTRICT"))
+    # Empty: on all tasks.
+    task_id: Mapped[int | None] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"), default=None)
+    reason: Mapped[str]
+    blocked_by: Mapped[str] = mapped_column(LimitedText(120))
+    blocked_at: Mapped[datetime]
+    lifted_at: Mapped[datetime | None] = mapped_column(default=None)

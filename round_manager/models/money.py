@@ -20,7 +20,6 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import Cents, LimitedText
 from round_manager.models import table
-from round_manager.models.table import Numbered
 
 
 class EntryKind(enum.StrEnum):
@@ -43,7 +42,7 @@ class EntryState(enum.StrEnum):
     RELEASED = "released"
 
 
-class LedgerEntry(Numbered):
+class LedgerEntry(table.Numbered):
     """A possible, owed or completed payment; its key is the idempotency token of the call."""
 
     __tablename__ = "ledger_entry"

@@ -8,10 +8,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from round_manager.database.columns import LimitedText
 from round_manager.models import table
-from round_manager.models.table import Numbered
 
 
-class AuditEntry(Numbered):
+class AuditEntry(table.Numbered):
     """One recorded action: actor, time, reason, and the row before and after. Never changed or deleted."""
 
     __tablename__ = "audit_entry"
@@ -37,7 +36,7 @@ class AuditEntry(Numbered):
     after: Mapped[dict[str, Any] | None] = mapped_column(default=None)
 
 
-class DataToken(Numbered):
+class DataToken(table.Numbered):
     """A researcher's token for one task. Only its hash is stored; the token is shown once."""
 
     __tablename__ = "data_token"
@@ -60,7 +59,7 @@ class DataToken(Numbered):
     revoked_at: Mapped[datetime | None] = mapped_column(default=None)
 
 
-class ManagerStep(Numbered):
+class ManagerStep(table.Numbered):
     """The state of one step since it last changed: failing, waiting, or neither."""
 
     __tablename__ = "manager_step"

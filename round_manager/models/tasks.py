@@ -13,7 +13,6 @@ from common.errors import Hint
 from round_manager.database.columns import Cents, LimitedText
 from round_manager.errors import StoredSpecInvalid
 from round_manager.models import table
-from round_manager.models.table import Numbered, Table
 from templates import TaskSpec
 
 WITHIN_BUDGET = (
@@ -31,7 +30,7 @@ class RoundStatus(enum.StrEnum):
     CLOSED = "closed"
 
 
-class Task(Numbered):
+class Task(table.Numbered):
     """A task pack made live."""
 
     __tablename__ = "task"
@@ -61,7 +60,7 @@ class Task(Numbered):
     published_at: Mapped[datetime | None] = mapped_column(default=None)
 
 
-class Round(Numbered):
+class Round(table.Numbered):
     """A numbered campaign of one task against its pinned model versions."""
 
     __tablename__ = "round"
@@ -107,7 +106,7 @@ class Round(Numbered):
     archive_sha256: Mapped[str | None] = mapped_column(default=None)
 
 
-class RoundModel(Table):
+class RoundModel(table.Table):
     """A model version that a round pins; examples refer to the one with rank 0."""
 
     __tablename__ = "round_model"
@@ -124,7 +123,7 @@ class RoundModel(Table):
     rank: Mapped[int]
 
 
-class Context(Numbered):
+class Context(table.Numbered):
     """What a worker starts from: a premise, a passage, a prompt."""
 
     __tablename__ = "context"

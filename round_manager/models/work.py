@@ -10,7 +10,6 @@ from sqlalchemy.orm import Mapped, mapped_column
 from round_manager.database.columns import LimitedText
 from round_manager.models import table
 from round_manager.models.collection import Source
-from round_manager.models.table import Numbered, Table
 
 
 class LeaseEnd(enum.StrEnum):
@@ -22,7 +21,7 @@ class LeaseEnd(enum.StrEnum):
     EXPIRED = "expired"
 
 
-class Vote(Numbered):
+class Vote(table.Numbered):
     """One validator's judgement of one example: never the author's, never twice, never changed."""
 
     __tablename__ = "vote"
@@ -55,7 +54,7 @@ class Vote(Numbered):
     active_ms: Mapped[int | None] = mapped_column(default=None)
 
 
-class UncountedVote(Table):
+class UncountedVote(table.Table):
     """A vote that no decision has considered yet: a trigger adds it, and deciding the example removes it.
 
     It lets the decision step find changed examples without reading all pending ones.
@@ -71,7 +70,7 @@ class UncountedVote(Table):
     example_id: Mapped[int]
 
 
-class Lease(Numbered):
+class Lease(table.Numbered):
     """A context or example that is reserved until a time.
 
     A lease is active while `ended_at` is empty and `expires_at` is in the future.
@@ -115,7 +114,7 @@ class Lease(Numbered):
     outcome: Mapped[LeaseEnd | None] = mapped_column(default=None)
 
 
-class WorkItem(Numbered):
+class WorkItem(table.Numbered):
     """One item of a work session: a context to write for, or an example or gold item to judge.
 
     A judgement becomes a vote only when the marketplace confirms the worker.
@@ -158,7 +157,7 @@ class WorkItem(Numbered):
     active_ms: Mapped[int | None] = mapped_column(default=None)
 
 
-class GoldItem(Numbered):
+class GoldItem(table.Numbered):
     """An item with a known answer."""
 
     __tablename__ = "gold_item"
@@ -178,7 +177,7 @@ class GoldItem(Numbered):
     retired_at: Mapped[datetime | None] = mapped_column(default=None)
 
 
-class QuizResult(Numbered):
+class QuizResult(table.Numbered):
     """One scored attempt at a task's quiz; it counts when its session is confirmed."""
 
     __tablename__ = "quiz_result"
