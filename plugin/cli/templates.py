@@ -123,7 +123,7 @@ def new(source: Pack, folder: Path) -> None:
 @json_option
 def render(pack: Pack, template: Template) -> None:
     """Print a template as text, filled in with a sample."""
-    from plugin.labelstudio.render import render as render_text
+    from plugin.labelstudio.template_check import render as render_text
 
     text = render_text(pack, template)
     show({"name": pack.spec.name, "template": template, "text": text}, Group(text))

@@ -23,7 +23,7 @@ from round_manager.labelstudio.port import (
     Project,
 )
 from round_manager.labelstudio.tasks import newest_sent
-from round_manager.models import LabelStudioLink, ProjectKind
+from round_manager.models import LabelStudioLink, ProjectKind, Task
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
 from templates import Pack
@@ -66,7 +66,8 @@ def connect_projects(
     store: Store, label_studio: LabelStudio, pack: Pack, options: ConnectionOptions, clock: Clock
 ) -> ConnectedProjects:
     """Create or update the projects of a task; change nothing if nothing differs."""
-    connection = _Connection(store, label_studio, pack, options, clock)
+    with store.read() as session:
+        connection = _Connection(store, label_studio, pack, options, clock, find_task(session, pack.spec.name))
     projects = {kind.value: connection.project(kind) for kind in ProjectKind}
     connection.backend()
     return ConnectedProjects(projects, tuple(connection.changes))
@@ -114,23 +115,23 @@ def backend_address(base: str, task_name: str, number: int | None) -> str:
     return address if number is None else f"{address}/rounds/{number}"
 
 
+@dataclass(frozen=True)
 class _Connection:
-    def __init__(
-        self, store: Store, label_studio: LabelStudio, pack: Pack, options: ConnectionOptions, clock: Clock
-    ) -> None:
-        self._store = store
-        self._label_studio = label_studio
-        self._pack = pack
-        self._options = options
-        self._clock = clock
-        self._name = pack.spec.name
-        self.changes: list[str] = []
-        with store.read() as session:
-            self._task = find_task(session, self._name)
+    store: Store
+    label_studio: LabelStudio
+    pack: Pack
+    options: ConnectionOptions
+    clock: Clock
+    task: Task
+    changes: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.task.name
 
     def project(self, kind: ProjectKind) -> int:
         """Create or update the project of this kind, its settings and its webhook; return its id."""
-        wanted = projects.project_settings(self._pack, _TEMPLATE[kind])
+        wanted = projects.project_settings(self.pack, _TEMPLATE[kind])
         link = self._link(kind)
         project = self._known(link) if link else None
         if link is None or project is None:
@@ -139,9 +140,9 @@ class _Connection:
                     f"project {link.project} was deleted from {link.url}; what was read from it is kept"
                 )
             project = self._adopted(wanted) or self._created(wanted)
-            with self._store.write() as session:
-                link = projects.save_link(session, self._task.id, kind, self._label_studio.url, project.id)
-        with projects.recording_errors(self._store, link, self._name, self._clock):
+            with self.store.write() as session:
+                link = projects.save_link(session, self.task.id, kind, self.label_studio.url, project.id)
+        with projects.recording_errors(self.store, link, self.name, self.clock):
             self._apply_settings(link, project, wanted)
             self._apply_webhook(link)
         return project.id
@@ -149,50 +150,50 @@ class _Connection:
     def backend(self) -> None:
         """Connect the creation project to the ML backend, at the address of the live round."""
         link = self._link(ProjectKind.CREATE)
-        if link is None or (self._options.ml_backend is None and link.ml_backend is None):
+        if link is None or (self.options.ml_backend is None and link.ml_backend is None):
             return
-        with projects.recording_errors(self._store, link, self._name, self._clock):
+        with projects.recording_errors(self.store, link, self.name, self.clock):
             self._apply_backend(link)
 
     def _link(self, kind: ProjectKind) -> LabelStudioLink | None:
-        with self._store.read() as session:
-            return projects.find_link(session, self._task.id, kind)
+        with self.store.read() as session:
+            return projects.find_link(session, self.task.id, kind)
 
     def _known(self, link: LabelStudioLink) -> Project | None:
         """Return the linked project, if it exists and is still the one that we filled."""
-        project = self._label_studio.project(link.project) if link.project > 0 else None
+        project = self.label_studio.project(link.project) if link.project > 0 else None
         if project is None or not self._is_ours(link, project):
             return None
-        if link.url != self._label_studio.url:
-            with self._store.write() as session:
-                projects.lock_link(session, link).url = self._label_studio.url
-            self.changes.append(f"the address of Label Studio is {self._label_studio.url} now, no longer {link.url}")
+        if link.url != self.label_studio.url:
+            with self.store.write() as session:
+                projects.lock_link(session, link).url = self.label_studio.url
+            self.changes.append(f"the address of Label Studio is {self.label_studio.url} now, no longer {link.url}")
         return project
 
     def _is_ours(self, link: LabelStudioLink, project: Project) -> bool:
         """Whether we filled this project: a Label Studio that was set up anew reuses the ids."""
-        with self._store.read() as session:
+        with self.store.read() as session:
             newest = newest_sent(session, link)
         if newest is None or newest.external_id is None:
-            wanted = projects.project_settings(self._pack, _TEMPLATE[link.kind])
+            wanted = projects.project_settings(self.pack, _TEMPLATE[link.kind])
             return project.title == wanted["title"] or _same(project.label_config, wanted["label_config"])
-        found = self._label_studio.tasks_after(project.id, after=newest.external_id - 1, size=1).tasks
+        found = self.label_studio.tasks_after(project.id, after=newest.external_id - 1, size=1).tasks
         keys = [task.key for task in found if task.id == newest.external_id]
         # The owner may have deleted the task; at another address it must be there.
-        return keys == [newest.key] if keys or link.url != self._label_studio.url else True
+        return keys == [newest.key] if keys or link.url != self.label_studio.url else True
 
     def _adopted(self, wanted: Mapping[str, Any]) -> Project | None:
         """Return a project that an interrupted call created and did not record."""
-        for project in self._label_studio.find_projects(wanted["title"]):
-            with self._store.read() as session:
-                taken = projects.is_linked(session, self._label_studio.url, project.id)
+        for project in self.label_studio.find_projects(wanted["title"]):
+            with self.store.read() as session:
+                taken = projects.is_linked(session, self.label_studio.url, project.id)
             if not taken and project.label_config.strip() == wanted["label_config"].strip():
                 self.changes.append(f"the existing project {project.id}, `{project.title}`, is used")
                 return project
         return None
 
     def _created(self, wanted: Mapping[str, Any]) -> Project:
-        project = self._label_studio.create_project(wanted)
+        project = self.label_studio.create_project(wanted)
         self.changes.append(f"project {project.id}, `{project.title}`, was created")
         return project
 
@@ -203,56 +204,56 @@ class _Connection:
         names = ESSENTIAL if link.settings_sha256 == sha256 else tuple(settings)
         differing = {name: settings[name] for name in names if not _same(project.settings.get(name), settings[name])}
         if differing:
-            self._label_studio.update_project(project.id, differing)
+            self.label_studio.update_project(project.id, differing)
             self.changes.append(f"project {project.id}: updated {', '.join(differing)}")
         if link.settings_sha256 != sha256:
-            with self._store.write() as session:
+            with self.store.write() as session:
                 projects.lock_link(session, link).settings_sha256 = sha256
 
     def _apply_webhook(self, link: LabelStudioLink) -> None:
-        if self._options.web_url is None:
+        if self.options.web_url is None:
             return
-        wanted = projects.webhook_for(self._options.web_url, self._name, self._options.secrets)
-        found = self._label_studio.webhooks(link.project)
+        wanted = projects.webhook_for(self.options.web_url, self.name, self.options.secrets)
+        found = self.label_studio.webhooks(link.project)
         mine = next((one for one in found if one.id == link.webhook), None)
         mine = mine or next((one for one in found if one.webhook.url == wanted.url), None)
         if mine is None:
-            mine = self._label_studio.add_webhook(link.project, wanted)
+            mine = self.label_studio.add_webhook(link.project, wanted)
             self.changes.append(f"project {link.project}: created a webhook to {wanted.url}")
         elif mine.webhook != wanted:
-            self._label_studio.update_webhook(mine.id, wanted)
+            self.label_studio.update_webhook(mine.id, wanted)
             self.changes.append(f"project {link.project}: the webhook is sent to {wanted.url} now")
         if link.webhook != mine.id:
-            with self._store.write() as session:
+            with self.store.write() as session:
                 projects.lock_link(session, link).webhook = mine.id
 
     def _apply_backend(self, link: LabelStudioLink) -> None:
-        found = self._label_studio.backends(link.project)
+        found = self.label_studio.backends(link.project)
         known = next((one for one in found if one.id == link.ml_backend), None)
-        base = self._options.ml_backend or (_base(known.url) if known else None)
+        base = self.options.ml_backend or (_base(known.url) if known else None)
         if base is None:
             return  # The owner removed it.
-        with self._store.read() as session:
+        with self.store.read() as session:
             # Read last: the manager may have opened a round since we began, and moved the connection already.
-            live = live_round(session, self._task.id)
-        url = backend_address(base, self._name, live.number if live else None)
+            live = live_round(session, self.task.id)
+        url = backend_address(base, self.name, live.number if live else None)
         mine = known or next((one for one in found if _base(one.url) == base.rstrip("/")), None)
         try:
             self._save_backend(link, mine, url)
         except LabelStudioRefused as error:
-            text = f"Label Studio cannot use the ML backend at {url}; check that it is running and serves {self._name},"
-            raise _unreachable(f"{text} and that its address and password are right. {error}", self._name) from error
+            text = f"Label Studio cannot use the ML backend at {url}; check that it is running and serves {self.name},"
+            raise _unreachable(f"{text} and that its address and password are right. {error}", self.name) from error
 
     def _save_backend(self, link: LabelStudioLink, mine: BackendConnection | None, url: str) -> None:
-        auth = self._options.auth
+        auth = self.options.auth
         if mine is None:
-            mine = self._label_studio.add_backend(link.project, url, auth)
+            mine = self.label_studio.add_backend(link.project, url, auth)
             self.changes.append(f"project {link.project}: connected the ML backend at {url}")
         elif mine.url != url or not mine.interactive or _needs_password(mine, auth):
-            self._label_studio.update_backend(link.project, mine, url, auth)
+            self.label_studio.update_backend(link.project, mine, url, auth)
             self.changes.append(f"project {link.project}: the address of the ML backend is {url} now")
         if link.ml_backend != mine.id:
-            with self._store.write() as session:
+            with self.store.write() as session:
                 projects.lock_link(session, link).ml_backend = mine.id
 
 

@@ -6,6 +6,7 @@ by its key, and only after a backoff in which it must have arrived.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import partial
 from operator import add
 from typing import Any
 
@@ -156,15 +157,14 @@ class _UploadRun:
 
     def _look_up(self, keys: set[str], after: int = 0) -> dict[str, upload_queue.UploadedItem]:
         found: dict[str, upload_queue.UploadedItem] = {}
-        while len(found) < len(keys):
-            page = self.label_studio.tasks_after(self.link.project, after=after, size=TASKS_PER_PAGE)
+        read = partial(self.label_studio.tasks_after, self.link.project)
+        for page in port.id_pages(read, TASKS_PER_PAGE, after=after):
             for task in page.tasks:
                 if task.key in keys and task.key not in found:
                     mine = next(iter(task.annotations), {})
                     found[task.key] = upload_queue.UploadedItem(task.id, mine.get("id"), content_sha256(mine))
-            if len(page.tasks) < TASKS_PER_PAGE:
+            if len(found) == len(keys):
                 break
-            after = page.tasks[-1].id
         return found
 
     def _mark(self, uploaded: dict[str, upload_queue.UploadedItem]) -> int:

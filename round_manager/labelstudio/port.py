@@ -14,7 +14,7 @@ RoundManagerError
 └── WaitingForRound               submissions wait until a round of the task is open
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -231,3 +231,14 @@ class LabelStudio(Protocol):
     def add_predictions(self, project_id: int, predictions: Sequence[Json]) -> None:
         """Store predictions, one for each task that they name."""
         ...
+
+
+def id_pages(read: Callable[..., TaskPage], size: int, *, after: int = 0) -> Iterator[TaskPage]:
+    """Yield pages of tasks in the order of their ids; `read` gets the last id before the page, and its size."""
+    while True:
+        page = read(after=after, size=size)
+        if page.tasks:
+            yield page
+        if len(page.tasks) < size:
+            return
+        after = page.tasks[-1].id

@@ -1,14 +1,15 @@
 """Predictions: a model version's answers are stored in Label Studio, one for each task and version."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from common.clock import Clock
 from ml_backend.serving.replies import FEEDBACK
 from ml_backend.targets.target import LabelPrediction, Target
 from ml_backend.verdict import Verdict, judge
 from round_manager.database.store import Store
-from round_manager.labelstudio.port import Json, LabelStudio, LabelStudioError, Project, ProjectNotFound, ProjectTask
+from round_manager.labelstudio.port import Json, LabelStudio, LabelStudioError, ProjectNotFound, ProjectTask, id_pages
 from round_manager.labelstudio.projects import linked_projects
 from round_manager.labelstudio.push import Progress
 from round_manager.labelstudio.tasks import submitted_on
@@ -65,11 +66,12 @@ def predict_tasks(
     if found is None:
         raise ProjectNotFound(f"project {project or own.project} does not exist in Label Studio at {label_studio.url}")
     elements = read_elements(found.label_config.strip(), f"project {found.id}")
-    sent = there = lacking = done = 0
-    for page, total in _pages(label_studio, found):
-        examples = _submitted(store, own, page) if found.id == own.project else {}
+    sent = there = lacking = done = total = 0
+    for page in id_pages(partial(label_studio.tasks_after, found.id), TASKS_AT_ONCE):
+        total = total or page.total
+        examples = _submitted(store, own, page.tasks) if found.id == own.project else {}
         asked = []
-        for one in page:
+        for one in page.tasks:
             question = examples.get(one.id) if found.id == own.project else _from_data(spec, one)
             if question is None:
                 lacking += 1
@@ -79,21 +81,9 @@ def predict_tasks(
                 asked.append((one.id, question))
         if asked:
             label_studio.add_predictions(found.id, _predictions(spec, target, elements, asked, clock))
-        sent, done = sent + len(asked), done + len(page)
+        sent, done = sent + len(asked), done + len(page.tasks)
         progress(done, total)
     return PredictionResult(found.id, sent, there, lacking)
-
-
-def _pages(label_studio: LabelStudio, project: Project) -> Iterator[tuple[tuple[ProjectTask, ...], int]]:
-    after, total = 0, 0
-    while True:
-        page = label_studio.tasks_after(project.id, after=after, size=TASKS_AT_ONCE)
-        total = total or page.total
-        if page.tasks:
-            yield page.tasks, total
-        if len(page.tasks) < TASKS_AT_ONCE:
-            return
-        after = page.tasks[-1].id
 
 
 def _submitted(store: Store, link: LabelStudioLink, page: Sequence[ProjectTask]) -> dict[int, _Question]:

@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from operator import add
 
 from common.clock import Clock
 from ml_backend.judge import Judge
 from round_manager.database.store import Store
 from round_manager.labelstudio.intake import Intake, IntakeOutcome, find_annotations
-from round_manager.labelstudio.port import LabelStudio, ProjectTask, WaitingForRound
+from round_manager.labelstudio.port import LabelStudio, ProjectTask, WaitingForRound, id_pages
 from round_manager.labelstudio.projects import linked_projects, lock_link, recording_errors
 from round_manager.labelstudio.push import remove_stale_checks
 from round_manager.labelstudio.tasks import tasks_known
@@ -80,7 +81,8 @@ def changed_pages(label_studio: LabelStudio, project: int, since: datetime | Non
         last = page.tasks[-1].changed_at
         if last == since:
             # A bulk action changed more than a page of tasks at the same moment.
-            yield from _pages_of_moment(label_studio, project, last)
+            same_moment = partial(label_studio.tasks_changed_at, project, last)
+            yield from (page.tasks for page in id_pages(same_moment, TASKS_AT_ONCE))
             last += TICK
         since = last
 
@@ -125,14 +127,3 @@ def _read_tasks(
             continue  # Not our task, or an uploaded crowd submission.
         for annotation in task.annotations:
             yield _COUNTED[intake.take(row, task, annotation, known.get(int(annotation["id"])))]
-
-
-def _pages_of_moment(label_studio: LabelStudio, project: int, moment: datetime) -> Iterator[tuple[ProjectTask, ...]]:
-    after = 0
-    while True:
-        page = label_studio.tasks_changed_at(project, moment, after=after, size=TASKS_AT_ONCE)
-        if page.tasks:
-            yield page.tasks
-        if len(page.tasks) < TASKS_AT_ONCE:
-            return
-        after = page.tasks[-1].id

@@ -3,12 +3,13 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from round_manager.labelstudio.port import LabelStudio
+from round_manager.labelstudio.port import LabelStudio, id_pages
 from round_manager.labelstudio.projects import lock_link
 from round_manager.models import (
     Context,
@@ -214,16 +215,12 @@ def adopt_tasks(session: Session, link: LabelStudioLink, numbers: Mapping[str, i
 def find_task_ids(label_studio: LabelStudio, link: LabelStudioLink, keys: set[str]) -> dict[str, int]:
     """Look up the ids of the tasks with these keys; leave out those that Label Studio does not have."""
     found: dict[str, int] = {}
-    after, missing = 0, set(keys)
-    while missing:
-        page = label_studio.tasks_after(link.project, after=after, size=TASKS_PER_PAGE)
+    for page in id_pages(partial(label_studio.tasks_after, link.project), TASKS_PER_PAGE):
         for task in page.tasks:
-            if task.key in missing:
-                found[task.key] = task.id
-                missing.discard(task.key)
-        if len(page.tasks) < TASKS_PER_PAGE:
+            if task.key in keys:
+                found.setdefault(task.key, task.id)
+        if len(found) == len(keys):
             break
-        after = page.tasks[-1].id
     return found
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from plugin.errors import LabelStudioNotInstalled
 from plugin.labelstudio.adapter import open_sdk, translated_errors
-from plugin.labelstudio.render import render
-from plugin.labelstudio.template_check import check_templates
+from plugin.labelstudio.template_check import check_templates, render
 from round_manager.labelstudio.port import LabelStudioUnavailable, TokenRejected
 from round_manager.labelstudio.projects import instructions_html, project_settings
 from templates import find_pack, load_pack
