@@ -16,7 +16,6 @@ from crowd.port import AssignmentState, SubmittedAssignment
 from round_manager import audit
 from round_manager.database.columns import equals_unindexed
 from round_manager.errors import BudgetError, VoteRefused
-from round_manager.examples.votes import cast_vote, lock_examples
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -43,6 +42,7 @@ from round_manager.money.ledger import confirm, owe_rewards, release, send
 from round_manager.tasks.rounds import LIVE
 from round_manager.work.leases import end_leases
 from round_manager.work.reports import LONGEST_ACTOR
+from round_manager.work.validation_work import cast_vote, lock_examples
 
 BY_MARKETPLACE = "marketplace"
 NO_FEEDBACK = "rejected on the marketplace, with no reason"

@@ -16,7 +16,6 @@ from ml_backend.judge import Judge, JudgeRequest
 from round_manager.database.store import Store
 from round_manager.errors import BadValueError, SubmissionRefused, VoteRefused
 from round_manager.examples.submissions import Submission, check_submission, submit
-from round_manager.examples.votes import cast_vote
 from round_manager.labelstudio.annotations import (
     changed_at,
     content_sha256,
@@ -41,6 +40,7 @@ from round_manager.models import (
     spec_of,
 )
 from round_manager.tasks.rounds import live_round, pinned_versions
+from round_manager.work.validation_work import cast_vote
 from templates import TaskSpec
 from templates.contract import judged_fields
 

@@ -1,16 +1,18 @@
-"""Judging examples in a session, without any information about their authors or the intended label."""
+"""Judging examples, without any information about their authors or the intended label; judgements become votes."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from round_manager.database.columns import json_text
-from round_manager.errors import BadValueError
+from round_manager.errors import BadValueError, DuplicateError, VoteRefused
 from round_manager.examples.submissions import InputProblem, answer_problem
-from round_manager.models import Example, GoldItem, WorkItem, WorkSession
+from round_manager.models import Example, ExampleStatus, GoldItem, Round, Source, Vote, WorkItem, WorkSession, spec_of
+from round_manager.tasks.rounds import LIVE
 from round_manager.work import errors
 from round_manager.work.attempts import ANSWER_KEYS, input_error
 from round_manager.work.context_strategies import order_key, seed_of
@@ -91,7 +93,7 @@ def judge_item(
     """
     context = lock_for_work(session, work, now=now)
     row = _find(session, work, item)
-    problem = _problem(context.spec, _fields(session, row), judgement)
+    problem = _page_problem(context.spec, judgement) or _problem(context.spec, _fields(session, row), judgement)
     if problem:
         raise input_error(context.spec, problem)
     row.judgement, row.judged_at = judgement.record(), now
@@ -125,8 +127,8 @@ def _problem(spec: TaskSpec, fields: Mapping[str, Any], said: Judgement) -> Inpu
     given = [one for one in (said.label, said.answer, said.flag) if one is not None]
     if len(given) != 1:
         return InputProblem(f"give {'a label' if is_label else 'an answer'} or a flag, one of them")
-    if said.flag is not None and said.flag not in spec.validation.flag_reasons:
-        return InputProblem(f"flag it for one of these reasons: {'; '.join(spec.validation.flag_reasons)}")
+    if said.flag is not None and not said.flag.strip():
+        return InputProblem("the flag says nothing")
     labels = f"the label can be {', '.join(spec.label_names)}"
     if said.label is not None and (not is_label or said.label not in spec.label_names):
         return InputProblem(labels if is_label else "select the answer in the passage")
@@ -137,17 +139,89 @@ def _problem(spec: TaskSpec, fields: Mapping[str, Any], said: Judgement) -> Inpu
         problem = answer_problem(said.answer, str(fields[spec.model_input[1]]), span)
         if problem:
             return problem
-    return _comment_problem(said.comment)
-
-
-def _comment_problem(comment: str | None) -> InputProblem | None:
-    if comment is None:
-        return None
-    if len(comment) > LONGEST_COMMENT:
-        text = f"the comment has {len(comment)} characters; at most {LONGEST_COMMENT} are accepted"
-        return InputProblem(text, is_too_long=True)
     try:
-        json_text(comment)
+        json_text(said.comment)
     except BadValueError as error:
         return InputProblem(f"the comment cannot be kept: {error}")
     return None
+
+
+def _page_problem(spec: TaskSpec, said: Judgement) -> InputProblem | None:
+    """Return what a page does not offer, but Label Studio may: other flags and long comments."""
+    if said.flag is not None and said.flag not in spec.validation.flag_reasons:
+        return InputProblem(f"flag it for one of these reasons: {'; '.join(spec.validation.flag_reasons)}")
+    if len(said.comment or "") > LONGEST_COMMENT:
+        text = f"the comment has {len(said.comment or '')} characters; at most {LONGEST_COMMENT} are accepted"
+        return InputProblem(text, is_too_long=True)
+    return None
+
+
+# An example that is decided stays decided; the owner sees the flag among the late ones.
+CAN_BE_FLAGGED = (ExampleStatus.PENDING, ExampleStatus.UNCHECKED)
+TWICE = "the validator has judged this example already"
+
+
+def cast_vote(
+    session: Session,
+    example: Example,
+    worker_id: int,
+    *,
+    source: Source,
+    voted_at: datetime,
+    label: str | None = None,
+    answer: Mapping[str, Any] | None = None,
+    flag: str | None = None,
+    comment: str | None = None,
+    active_ms: int | None = None,
+    session_id: int | None = None,
+    item: int = 0,
+) -> Vote:
+    """Store a vote; a flag sends the example to the owner. The vote itself does not decide the example."""
+    lock_examples(session, [example.id])
+    round = session.get_one(Round, example.round_id)
+    spec = spec_of(round)
+    if round.status not in LIVE:
+        raise VoteRefused(f"round {round.number} of {spec.name} is {round.status.value} and takes no votes")
+    if example.status is ExampleStatus.WITHDRAWN:
+        raise VoteRefused("the example was withdrawn")
+    if worker_id == example.author_id:
+        raise VoteRefused("authors do not judge their own examples")
+    problem = _problem(spec, example.fields, Judgement(label, answer, flag, comment))
+    if problem:
+        raise VoteRefused(problem.text)
+    if session.scalar(select(Vote.id).where(Vote.example_id == example.id, Vote.worker_id == worker_id)) is not None:
+        raise VoteRefused(TWICE)
+    vote = Vote(
+        example_id=example.id,
+        author_id=example.author_id,
+        worker_id=worker_id,
+        source=source,
+        session_id=session_id,
+        item=item,
+        label=label,
+        answer=dict(answer) if answer is not None else None,
+        flag=flag,
+        comment=comment if comment and comment.strip() else None,
+        voted_at=voted_at,
+        active_ms=active_ms,
+    )
+    try:
+        with session.begin_nested():
+            session.add(vote)
+    except DuplicateError as error:  # Another vote of this validator has just arrived.
+        raise VoteRefused(TWICE) from error
+    if flag is not None and example.status in CAN_BE_FLAGGED:
+        example.status = ExampleStatus.FLAGGED
+        session.flush()
+    return vote
+
+
+def lock_examples(session: Session, example_ids: Collection[int]) -> None:
+    """Lock examples until the transaction ends, and read them as they are now.
+
+    Votes count in the order of their ids, so the second of two votes on an example gets its id after the first is
+    committed. A transaction that casts several votes locks all of their examples first, in one order, so that no two
+    wait for each other.
+    """
+    held = select(Example).where(Example.id.in_(example_ids)).order_by(Example.id).with_for_update(key_share=True)
+    session.scalars(held.execution_options(populate_existing=True)).all()

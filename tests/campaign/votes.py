@@ -6,7 +6,6 @@ from typing import Any
 from sqlalchemy import select
 
 from crowd.profile import Price
-from round_manager.examples.votes import cast_vote
 from round_manager.models import (
     Assignment,
     EntryKind,
@@ -25,6 +24,7 @@ from round_manager.money.ledger import PossiblePayment, reserve
 from round_manager.services.rounds import set_round_budget
 from round_manager.services.validation import count_votes
 from round_manager.validation.decisions import Decisions
+from round_manager.work.validation_work import cast_vote
 from tests.campaign.base import MARKET
 from tests.campaign.hits import HitWork
 

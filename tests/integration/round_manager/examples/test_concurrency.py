@@ -9,11 +9,11 @@ from round_manager.database.store import Store
 from round_manager.errors import RoundError, RoundManagerError
 from round_manager.examples.attempts import store_attempts
 from round_manager.examples.submissions import submit
-from round_manager.examples.votes import cast_vote
 from round_manager.learning.versions import find_versions, register_version
 from round_manager.models import Example, Round, Source, Task, ensure_worker
 from round_manager.tasks.rounds import collected, list_rounds, open_round, pinned_versions
 from round_manager.tasks.tasks import create_task, find_task
+from round_manager.work.validation_work import cast_vote
 from templates import find_pack
 from tests.fakes.clock import NOON
 from tests.fakes.contexts import live_contexts

@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import text
 
 from round_manager.database.store import Store
-from round_manager.examples.votes import cast_vote
 from round_manager.models import Example, ExampleStatus, Source, ensure_worker
 from round_manager.validation.metrics import round_metrics
+from round_manager.work.validation_work import cast_vote
 from tests.campaign import MARKET, start_campaign
 from tests.integration.databases import Databases
 

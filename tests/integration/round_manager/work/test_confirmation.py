@@ -3,7 +3,6 @@
 import pytest
 
 from round_manager.crowd.confirmation import confirm_sessions
-from round_manager.examples.votes import cast_vote
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -17,7 +16,7 @@ from round_manager.models import (
 )
 from round_manager.work.errors import AlreadySubmitted, HitReassigned
 from round_manager.work.sessions import record_active_time
-from round_manager.work.validation_work import Judgement, judge_item
+from round_manager.work.validation_work import Judgement, cast_vote, judge_item
 from tests.integration.round_manager.work.conftest import LayFloor
 from tests.integration.round_manager.work.floor import MINUTE, Floor
 

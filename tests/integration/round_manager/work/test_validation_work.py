@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from round_manager.examples.votes import cast_vote
 from round_manager.models import Example, ExampleStatus, GoldItem, HitKind, Lease, Task, WorkItem
 from round_manager.tasks.tasks import create_task, update_gold
 from round_manager.work.errors import (
@@ -19,7 +18,7 @@ from round_manager.work.errors import (
 )
 from round_manager.work.gold import each_gold_answer, gold_count
 from round_manager.work.sessions import session_context
-from round_manager.work.validation_work import Judgement, judge_item
+from round_manager.work.validation_work import Judgement, cast_vote, judge_item
 from tests.integration.round_manager.work.conftest import LayFloor
 from tests.integration.round_manager.work.floor import MINUTE, Floor, judged_items, pack_of
 
