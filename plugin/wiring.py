@@ -224,7 +224,7 @@ class Application:
 
         if not self.settings.label_studio_token:
             return None
-        return ConnectedLabelStudio(context, self.label_studio(), self.judge())
+        return ConnectedLabelStudio(context, self.actor, self.label_studio(), self.judge())
 
     def mailer(self) -> "Mailer":
         """Return the mailer; for now it only logs."""

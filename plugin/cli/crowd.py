@@ -43,7 +43,7 @@ def crowd() -> None:
 @data_command
 def status(app: Application, task: str | None, collect: bool) -> None:
     """Show by HIT group what was posted, submitted, decided and earned, and what needs a person."""
-    from round_manager.crowd.status import find_overview
+    from round_manager.services.reviews import show_crowd
 
     collected, ours = None, app.settings.serves_hit_pages
     if collect:
@@ -51,10 +51,10 @@ def status(app: Application, task: str | None, collect: bool) -> None:
             with ProgressBar() as progress:
                 collected = context.crowd.collector.run(progress)
             market = context.crowd.crowd
-            found = find_overview(context.services.store, market.name, task, market, our_pages=ours)
+            found = show_crowd(context.services, market.name, task, market, our_pages=ours)
     else:
         with app.services() as services:
-            found = find_overview(services.store, app.settings.crowd_name, task, our_pages=ours)
+            found = show_crowd(services, app.settings.crowd_name, task, our_pages=ours)
     data = {"marketplace": app.settings.crowd_name, "collected": asdict(collected) if collected else None}
     show({**data, **_data(found)}, Group(*_texts(found)))
 

@@ -109,7 +109,7 @@ def pay(app: Application, task: str | None, top_up: bool, yes: bool, dry_run: bo
         with ProgressBar() as progress:
             reconciled = context.crowd.reconciler.run(progress)
             leave(problem=reconciled.problem)
-            new = owe_top_ups(context.services, context.crowd, plan)
+            new = owe_top_ups(context.services, context.actor, context.crowd, plan)
             paid = context.crowd.payments.run(progress)
         left = sum(one.count for one in owed_payments(context.services, context.crowd)) - paid.waiting
     text = f"{dollars(new)} in top-ups; {paid_text(paid)}" if top_up else paid_text(paid)

@@ -113,7 +113,7 @@ def post(
         if quote:
             announce(Group(*_quote_texts(quote, waiting.all, context)))
             confirm(f"post {count(hits, 'HIT')} for at most {dollars(quote.cost.total_cents)}?", yes=yes)
-            plan_hits(services, crowd, quote)
+            plan_hits(services, context.actor, crowd, quote)
         with ProgressBar() as progress:
             sent = crowd.poster.run(progress)
     found = reconciled.found + reconciled.sent_again if reconciled else 0

@@ -44,11 +44,11 @@ def approve(app: Application, names: tuple[str, ...], every: bool, why: str, dry
     If HITs show our own pages, --all leaves out work whose page was not finished: name it to pay it. --dry-run does not
     read the marketplace, so it shows only what was collected before.
     """
-    from round_manager.services.reviews import approve_work, select_work
+    from round_manager.services.reviews import approve_work, select_work, split_names
 
     ours = app.settings.serves_hit_pages
     with open_crowd_context(app) as context:
-        task, works = _split(context, names)
+        task, works = split_names(context.services, names)
         if bool(works) == every:
             raise click.UsageError("name the assignments, or use --all for all work without a decision")
         if dry_run:
@@ -92,32 +92,19 @@ def reject(app: Application, assignment: str, reason: str, override: bool, dry_r
             _preview_rejection(context, assignment, reason, override=override)
             return
         with ProgressBar() as progress:
-            ensure_collected(context.crowd, context.services, assignment, progress)
+            ensure_collected(context.services, context.crowd, assignment, progress)
         if not override:
-            reject_work(context.services, context.actor, context.crowd, assignment, reason=reason)
+            reject_work(context.actor, context.crowd, assignment, reason=reason)
             text = f"{assignment} is rejected and its money is released; --override takes the rejection back"
             show({"assignment": assignment, "status": "rejected", "reason": reason.strip()}, text)
             return
         context.account_cents()
-        override_rejection(context.services, context.actor, context.crowd, assignment, reason=reason)
+        override_rejection(context.actor, context.crowd, assignment, reason=reason)
         with ProgressBar() as progress:
             paid = context.crowd.payments.run(progress)
     show({"assignment": assignment, "status": "overridden", "paid": asdict(paid)},
          f"the rejection of {assignment} is overridden; {paid_text(paid)}")  # fmt: skip
     leave_paid(paid)
-
-
-def _split(context: CrowdContext, names: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
-    """Return the task, if the first name is one, and the assignments."""
-    from round_manager.tasks.tasks import find_task, list_tasks
-
-    with context.services.store.read() as session:
-        if names and names[0] in [task.name for task in list_tasks(session)]:
-            return names[0], names[1:]
-        # The marketplace's ids are capitals and digits; the names of tasks are not.
-        if names and not names[0].isupper():
-            find_task(session, names[0])
-    return None, names
 
 
 def _left_out_text(left: Sequence["UndecidedWork"]) -> str:
@@ -164,11 +151,10 @@ def reports(app: Application, task: str) -> None:
 
     Workers are named as in the task's data. An unconfirmed worker may be anyone who had the HIT's link.
     """
-    from round_manager.tasks.tasks import find_task
-    from round_manager.work.reports import worker_reports
+    from round_manager.services.reviews import list_reports
 
-    with app.services() as services, services.store.read() as session:
-        found = worker_reports(session, find_task(session, task))
+    with app.services() as services:
+        found = list_reports(services, task)
     show([asdict(one) for one in found], _listed(found) if found else f"there are no reports about {task}")
 
 

@@ -116,7 +116,7 @@ def message(
             _preview(f"write {subject!r} to", recipients)
             return
         confirm(f"write {subject!r} to {count(len(recipients), 'worker')}?", yes=yes)
-        undelivered = message_workers(context.crowd, recipients, subject, text)
+        undelivered = message_workers(context.actor, context.crowd, recipients, subject, text)
     result = f"wrote to {count(len(recipients) - len(undelivered), 'worker')}"
     rows = [(one.worker_id, one.reason) for one in undelivered]
     data = {"workers": list(recipients), "undelivered": [asdict(one) for one in undelivered]}
@@ -145,7 +145,7 @@ def block(app: Application, worker: str, reason: str, lift: bool, dry_run: bool)
             _preview("lift the block of" if lift else "block", (worker,), same)
             return
         change = unblock_worker if lift else block_worker
-        change(context.services, context.actor, context.crowd, worker, reason=reason)
+        change(context.actor, context.crowd, worker, reason=reason)
     text = f"{worker} can work again" if lift else f"{worker} is blocked; --lift lifts the block"
     show({"worker": worker, "blocked": not lift, "before": before}, text)
 

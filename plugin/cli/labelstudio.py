@@ -80,7 +80,9 @@ def push(app: Application, task: str) -> None:
     from round_manager.services.label_studio import push_task
 
     with app.services() as context, ProgressBar() as bar:
-        sent = push_task(context, app.label_studio(), task, progress=_steps(bar, f"Sending {task} to Label Studio"))
+        sent = push_task(
+            context, app.actor, app.label_studio(), task, progress=_steps(bar, f"Sending {task} to Label Studio")
+        )
     text = f"{task}: sent {sent.contexts} to write for and {sent.validations} to check"
     text += f"; {sent.found} were there already" if sent.found else ""
     show({"task": task, **vars(sent)}, text + _cleared_text(sent.cleared))
@@ -104,7 +106,9 @@ def sync(app: Application, task: str | None, every: bool, from_start: bool, wher
     with app.services() as context:
         for name in [task] if task else connected_tasks(context):
             try:
-                synced = sync_task(context, label_studio, judge, name, from_start=from_start, until_done=True)
+                synced = sync_task(
+                    context, app.actor, label_studio, judge, name, from_start=from_start, until_done=True
+                )
                 rows.append({"task": name, **vars(synced.read), "crowd": vars(synced.crowd), "error": None})
             except CodedError as error:
                 if not every:
@@ -155,7 +159,9 @@ def predictions(app: Application, task: str, version: str | None, project: int |
     target = load_target(registry.fetch(task, version or known[0]))
     with app.services() as context, ProgressBar() as bar:
         progress = _steps(bar, f"Running {target.version}")
-        done = send_predictions(context, app.label_studio(), target, task, project=project, progress=progress)
+        done = send_predictions(
+            context, app.actor, app.label_studio(), target, task, project=project, progress=progress
+        )
     sent = count(done.sent, "prediction")
     text = f"project {done.project}: sent {sent} of {target.version}"
     rest = f"{done.there} existed already, {count(done.lacking, 'task lacks', 'tasks lack')} the model's input"

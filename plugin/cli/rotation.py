@@ -106,12 +106,11 @@ def verify(app: Application, task: str | None, version: str | None, where: str |
 @data_command
 def publish(app: Application, task: str, version: str, where: str) -> None:
     """Copy a version that was trained here to another registry; it becomes visible when it is complete."""
-    from ml_backend.artefact import version_folder
+    from round_manager.services.rotation import publish_version
 
-    directory = version_folder(app.settings.models_path, task, version)
     with ProgressBar() as progress:
         progress.start(0, f"Copying {version} to {where}")
-        app.registry(where).publish(directory)
+        publish_version(app.actor, app.settings.models_path, app.registry(where), task, version)
         progress.finish()
     show({"task": task, "version": version, "registry": where}, f"{version} of {task} is in {where}")
 

@@ -241,7 +241,7 @@ class Demo:
         context, label_studio = ServiceContext(store, app.clock), app.label_studio()
         options = ConnectionOptions(settings.signing_secrets(), settings.ml_backend_url, None, settings.web_url)
         connected = connect_task(context, app.actor, label_studio, TASK, options)
-        push_task(context, label_studio, TASK)
+        push_task(context, app.actor, label_studio, TASK)
         progress.finish()
         return connected.projects["create"]
 

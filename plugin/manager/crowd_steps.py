@@ -26,7 +26,7 @@ class Expire(CrowdStep):
     each_task = True
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
-        expired = expire_unneeded(context.services, crowd, task)
+        expired = expire_unneeded(context.services, context.actor, crowd, task)
         return StepResult(f"{count(expired, 'HIT')} expired" if expired else "")
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
@@ -41,7 +41,7 @@ class Plan(CrowdStep):
     each_task = True
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
-        planned = plan_supply(context.services, crowd, task)
+        planned = plan_supply(context.services, context.actor, crowd, task)
         return StepResult(f"planned: {planned}" if planned else "")
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
@@ -146,7 +146,7 @@ class TopUp(CrowdStep):
     each_task = True
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
-        cents = top_up_round(context.services, crowd, task)
+        cents = top_up_round(context.services, context.actor, crowd, task)
         return StepResult(f"{dollars(cents)} owed to bring pay to the hourly minimum" if cents else "")
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:

@@ -1,4 +1,10 @@
-"""What every use case needs: who acts, the database and the clock."""
+"""What every use case needs: the database, the clock, and who acts.
+
+A use case that changes something takes an `Actor`, whether or not it writes an audit entry itself; one that only reads
+takes none. Neither do the calls of a worker's page, where the session says who works, nor what a rule decides without
+anyone: counting votes, ending overdue work, granting passed quizzes. A `ConnectedCrowd` already has its database and
+its clock, so a use case that only calls it takes no `ServiceContext`.
+"""
 
 import enum
 from dataclasses import dataclass

@@ -130,7 +130,7 @@ def quote_hits(
     return made
 
 
-def plan_hits(context: ServiceContext, crowd: ConnectedCrowd, quote: Quote) -> int:
+def plan_hits(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, quote: Quote) -> int:
     """Plan the quoted HITs and reserve their money; return how many."""
     with context.store.read() as session:
         task = find_task(session, quote.task)
@@ -148,7 +148,7 @@ def needed_supply(context: ServiceContext, crowd: ConnectedCrowd, task: str) -> 
         return wanted_supply(session, live, crowd.crowd, now=context.now()) if live else Supply()
 
 
-def plan_supply(context: ServiceContext, crowd: ConnectedCrowd, task: str) -> Supply:
+def plan_supply(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, task: str) -> Supply:
     """Plan the HITs that the task's live round needs, and reserve their money; nothing is sent."""
     if not needed_supply(context, crowd, task):
         return Supply()
@@ -226,7 +226,7 @@ def find_unneeded(context: ServiceContext, crowd: ConnectedCrowd, task: str) -> 
         return unneeded_hits(session, live, crowd.name, now=context.now()) if live else []
 
 
-def expire_unneeded(context: ServiceContext, crowd: ConnectedCrowd, task: str) -> int:
+def expire_unneeded(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, task: str) -> int:
     """Expire the live round's HITs that are no longer needed; return how many."""
     ids = find_unneeded(context, crowd, task)
     if ids:

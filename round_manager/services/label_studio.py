@@ -72,7 +72,7 @@ def connect_task(
 
 
 def push_task(
-    context: ServiceContext, label_studio: LabelStudio, task: str, *, progress: Progress = _no_progress
+    context: ServiceContext, actor: Actor, label_studio: LabelStudio, task: str, *, progress: Progress = _no_progress
 ) -> PushResult:
     """Send contexts to write for and examples to check; each becomes one task in Label Studio."""
     return fill_projects(context.store, label_studio, task, context.clock, progress)
@@ -80,6 +80,7 @@ def push_task(
 
 def sync_task(
     context: ServiceContext,
+    actor: Actor,
     label_studio: LabelStudio,
     judge: Judge,
     task: str,
@@ -98,6 +99,7 @@ def sync_task(
 
 def send_predictions(
     context: ServiceContext,
+    actor: Actor,
     label_studio: LabelStudio,
     target: Target,
     task: str,
@@ -125,8 +127,11 @@ class ConnectedLabelStudio:
     `context` is called when it is needed, because the web app opens its database late.
     """
 
-    def __init__(self, context: Callable[[], ServiceContext], label_studio: LabelStudio, judge: Judge) -> None:
+    def __init__(
+        self, context: Callable[[], ServiceContext], actor: Actor, label_studio: LabelStudio, judge: Judge
+    ) -> None:
         self._context = context
+        self._actor = actor
         self._label_studio = label_studio
         self._judge = judge
         # Label Studio is contacted once per round; what an owner enters after that stays.
@@ -138,11 +143,11 @@ class ConnectedLabelStudio:
 
     def read(self, task: str) -> TaskSync:
         """Read new annotations, and upload crowd work."""
-        return sync_task(self._context(), self._label_studio, self._judge, task)
+        return sync_task(self._context(), self._actor, self._label_studio, self._judge, task)
 
     def push(self, task: str) -> PushResult:
         """Send contexts to write for and examples to check."""
-        return push_task(self._context(), self._label_studio, task)
+        return push_task(self._context(), self._actor, self._label_studio, task)
 
     def follow(self, task: str) -> str | None:
         """Point the ML backend connection at the live round; return its new address, or None if nothing changed."""

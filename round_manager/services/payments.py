@@ -168,7 +168,7 @@ def plan_top_ups(
     return TopUpPlan(wages, groups, cents, owed)
 
 
-def owe_top_ups(context: ServiceContext, crowd: ConnectedCrowd, plan: TopUpPlan) -> int:
+def owe_top_ups(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, plan: TopUpPlan) -> int:
     """Owe the planned top-ups, once for each assignment; return the cents, without fees."""
     return _owe_top_ups(context, crowd, plan.wages, dry_run=False)[0]
 
@@ -181,7 +181,7 @@ def missing_pay(context: ServiceContext, task: str) -> int:
         return missing_cents(session, live) if live and is_due else 0
 
 
-def top_up_round(context: ServiceContext, crowd: ConnectedCrowd, task: str) -> int:
+def top_up_round(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, task: str) -> int:
     """Owe what the live round's workers lack to the minimum, if the round waits for nothing else; return the cents."""
     if not missing_pay(context, task):
         return 0

@@ -1,19 +1,22 @@
-"""Use cases of submitted work: select, approve, reject, and override a rejection."""
+"""Use cases of submitted work: show what there is, select, approve, reject, and override a rejection."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from common.progress import Progress
+from crowd.port import Crowd
 from crowd.profile import Price
 from round_manager.crowd import reviews
 from round_manager.crowd.reviews import UndecidedWork, find_assignment, undecided
+from round_manager.crowd.status import CrowdOverview, find_overview
 from round_manager.errors import AssignmentNotFound, AssignmentStateError, BudgetError, ReasonRequired
 from round_manager.models import AssignmentStatus, EntryKind
 from round_manager.money.budget import reward_cost
 from round_manager.money.ledger import owe_rewards, owed_entry
 from round_manager.services.connected_crowd import ConnectedCrowd
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.tasks.tasks import find_task
+from round_manager.tasks.tasks import find_task, list_tasks
+from round_manager.work.reports import WorkerReport, worker_reports
 
 BATCH = 200
 APPROVED_BY_DEFAULT = "work is approved unless a person decides otherwise"
@@ -35,6 +38,30 @@ class ApprovalResult:
     uncovered: int
     unfinished: int
     problem: BudgetError | None = None
+
+
+def show_crowd(
+    context: ServiceContext, marketplace: str, task: str | None = None, crowd: Crowd | None = None, *, our_pages: bool
+) -> CrowdOverview:
+    """Return what was posted, submitted, decided and earned; with a crowd, also the open places of its HITs."""
+    return find_overview(context.store, marketplace, task, crowd, our_pages=our_pages)
+
+
+def list_reports(context: ServiceContext, task: str) -> list[WorkerReport]:
+    """Return what workers reported on a task's pages, and why they skipped a text; the newest first."""
+    with context.store.read() as session:
+        return worker_reports(session, find_task(session, task))
+
+
+def split_names(context: ServiceContext, names: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+    """Return the task, if the first name is one, and the names of assignments."""
+    with context.store.read() as session:
+        if names and names[0] in [task.name for task in list_tasks(session)]:
+            return names[0], names[1:]
+        # The marketplace's ids are capitals and digits; the names of tasks are not.
+        if names and not names[0].isupper():
+            find_task(session, names[0])
+    return None, names
 
 
 def select_work(
@@ -90,7 +117,7 @@ def approve_waiting(
     return ApprovalResult(approved, len(found.chosen) - approved, len(found.left_out), problem)
 
 
-def ensure_collected(crowd: ConnectedCrowd, context: ServiceContext, assignment: str, progress: Progress) -> None:
+def ensure_collected(context: ServiceContext, crowd: ConnectedCrowd, assignment: str, progress: Progress) -> None:
     """Collect from the marketplace if the assignment is not known yet."""
     try:
         with context.store.read() as session:
@@ -115,14 +142,12 @@ def preview_rejection(context: ServiceContext, crowd: ConnectedCrowd, assignment
     return cents
 
 
-def reject_work(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, assignment: str, *, reason: str) -> None:
+def reject_work(actor: Actor, crowd: ConnectedCrowd, assignment: str, *, reason: str) -> None:
     """Reject work on the marketplace, which is then not paid."""
     crowd.rejections.reject(assignment, reason, actor=actor.name)
 
 
-def override_rejection(
-    context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, assignment: str, *, reason: str
-) -> None:
+def override_rejection(actor: Actor, crowd: ConnectedCrowd, assignment: str, *, reason: str) -> None:
     """Owe the reward of rejected work; the next payment overrides the rejection on the marketplace."""
     if not reason.strip():
         raise ReasonRequired("overriding a rejection needs a reason")

@@ -5,9 +5,11 @@ A registry can be served without a database. `context` is None then: there are n
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from common.errors import Hint
 from common.progress import Progress
+from ml_backend.artefact import version_folder
 from ml_backend.errors import ModelError
 from ml_backend.registry.pins import Pins
 from ml_backend.registry.registry import Registry
@@ -103,6 +105,11 @@ def roll_back_models(
         why=reason,
     )
     return _record(context, actor, models.registry, pins, "rolled back", reason or "rollback")
+
+
+def publish_version(actor: Actor, models: Path, registry: Registry, task: str, version: str) -> None:
+    """Copy a version from the folder of models to a registry, where it becomes visible when it is complete."""
+    registry.publish(version_folder(models, task, version))
 
 
 def list_pins(registry: Registry, task: str | None = None) -> list[PinRecord]:

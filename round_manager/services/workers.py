@@ -83,14 +83,12 @@ def is_blocked(context: ServiceContext, crowd: ConnectedCrowd, worker_id: str) -
         return workers.is_blocked(session, crowd.name, worker_id)
 
 
-def block_worker(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, worker_id: str, *, reason: str) -> None:
+def block_worker(actor: Actor, crowd: ConnectedCrowd, worker_id: str, *, reason: str) -> None:
     """Block a worker from all tasks; submitted work is still paid."""
     crowd.access.block(worker_id, actor=actor.name, reason=reason)
 
 
-def unblock_worker(
-    context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, worker_id: str, *, reason: str = ""
-) -> None:
+def unblock_worker(actor: Actor, crowd: ConnectedCrowd, worker_id: str, *, reason: str = "") -> None:
     """Lift a worker's block."""
     crowd.access.unblock(worker_id, actor=actor.name, reason=reason)
 
@@ -105,7 +103,7 @@ def check_message(limits: CrowdLimits, subject: str, text: str) -> None:
 
 
 def message_workers(
-    crowd: ConnectedCrowd, worker_ids: Sequence[str], subject: str, text: str
+    actor: Actor, crowd: ConnectedCrowd, worker_ids: Sequence[str], subject: str, text: str
 ) -> list[UndeliveredMessage]:
     """Send a message to workers; return the messages that were not delivered."""
     check_message(crowd.crowd.profile.limits, subject, text)

@@ -55,7 +55,7 @@ def test_a_changed_pack_is_refused_before_label_studio_is_contacted(
 
 def test_a_connected_task_is_read_filled_and_pointed_at_the_live_round(worlds: Worlds) -> None:
     world = worlds(is_open=False, pushed=False)
-    connected = ConnectedLabelStudio(lambda: context_of(world), world.studio, world.judge)
+    connected = ConnectedLabelStudio(lambda: context_of(world), OWNER, world.studio, world.judge)
     assert connected.tasks() == []
     connect_task(context_of(world), OWNER, world.studio, world.name, OPTIONS)
     assert connected.tasks() == connected_tasks(context_of(world)) == [world.name]
