@@ -104,7 +104,8 @@ def _errors() -> str:
     intro = (
         "# Error codes\n\nEvery error has a stable `code`. With `--json`, a failed command prints "
         "`{error, problems, code, retry, hint}` to standard error; HTTP answers carry the same keys. `retry` says "
-        "whether the same request can succeed later. `hint` names an action that resolves the problem.\n"
+        "whether the same request can succeed later. `hint` names an action that resolves the problem. For an invalid "
+        "task pack, `details` lists the file, line, code and text of each problem.\n"
     )
     parts = [GENERATED, intro]
     for package, classes in groupby(_error_classes(), key=itemgetter(0)):

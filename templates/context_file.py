@@ -16,7 +16,7 @@ from common.text import count
 from templates.errors import PackError, Problem
 from templates.rows import MAX_LINE_BYTES, Context, context_in, context_problems
 from templates.spec import TaskSpec
-from templates.texts import InvalidJsonValue, context_id_problems, read_json_line, shown_json, text_problems
+from templates.texts import InvalidJsonRow, Mistake, context_id_problems, read_json_row, shown_json, text_problems
 
 MAX_PROBLEMS = 100
 BOM = b"\xef\xbb\xbf"
@@ -39,11 +39,11 @@ def read_context_file(path: Path, spec: TaskSpec) -> Iterator[Context]:
             row_id = _row_id(path, row, spec) if not problems or row.get("id") is not None else ""
             problems += _id_problems(row_id, number, seen) if row_id or not problems else []
             for problem in problems:
-                report.add(number, problem)
+                report.add(number, *problem)
             if not report.problems:
                 yield context_in(row, row_id, spec)
     if not seen and not report.problems:
-        report.add(None, "has no contexts; add rows")
+        report.add(None, "file_empty", "has no contexts; add rows")
     report.finish()
 
 
@@ -54,19 +54,21 @@ class _Report:
         self._file = file
         self.problems: list[Problem] = []
 
-    def add(self, number: int | None, text: str) -> None:
-        self.problems.append(Problem(self._file, number, text))
+    def add(self, number: int | None, code: str, text: str) -> None:
+        self.problems.append(Problem(self._file, number, code, text))
         if len(self.problems) == MAX_PROBLEMS:
-            self.problems.append(Problem(self._file, None, "has possibly more mistakes; fix these first"))
+            self.problems.append(
+                Problem(self._file, None, "more_problems", "has possibly more mistakes; fix these first")
+            )
             self.finish()
 
     def finish(self) -> None:
         if self.problems:
             raise PackError(self.problems)
 
-    def stop(self, number: int | None, text: str) -> NoReturn:
+    def stop(self, number: int | None, code: str, text: str) -> NoReturn:
         """Raise at once, because the rest of the file cannot be read."""
-        self.problems.append(Problem(self._file, number, text))
+        self.problems.append(Problem(self._file, number, code, text))
         raise PackError(self.problems)
 
 
@@ -74,10 +76,10 @@ def _rows(file: BinaryIO, path: Path, spec: TaskSpec, report: _Report) -> Iterat
     start = file.read(4_096)
     file.seek(0)
     if start.startswith(OTHER_ENCODINGS):
-        report.stop(None, NOT_UTF8)
+        report.stop(None, "file_not_utf8", NOT_UTF8)
     text = start.removeprefix(BOM).lstrip()
     if text.startswith(b"["):
-        report.stop(1, "is a JSON list; write one object per line, without commas between them")
+        report.stop(1, "json_invalid", "is a JSON list; write one object per line, without commas between them")
     lines = _lines(file, report)
     if text.startswith(b"{") or path.suffix.lower() in JSON_ENDINGS:
         return _from_jsonl(lines, report)
@@ -87,12 +89,12 @@ def _rows(file: BinaryIO, path: Path, spec: TaskSpec, report: _Report) -> Iterat
 def _lines(file: BinaryIO, report: _Report) -> Iterator[tuple[int, str]]:
     for number, raw in enumerate(_raw_lines(file), 1):
         if len(raw) > MAX_LINE_BYTES:
-            report.add(number, f"is longer than {MAX_LINE_BYTES:,} bytes; shorten the row")
+            report.add(number, "line_too_long", f"is longer than {MAX_LINE_BYTES:,} bytes; shorten the row")
             continue
         try:
             yield number, (raw.removeprefix(BOM) if number == 1 else raw).decode()
         except UnicodeDecodeError:
-            report.add(number, NOT_UTF8)
+            report.add(number, "file_not_utf8", NOT_UTF8)
 
 
 def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
@@ -116,18 +118,11 @@ def _from_jsonl(lines: Iterator[tuple[int, str]], report: _Report) -> Iterator[R
         if not line.strip():
             continue
         try:
-            row = read_json_line(line)
-        except InvalidJsonValue as error:
-            report.add(number, str(error))
-            continue
-        except (ValueError, RecursionError):
-            fix = "write one object per line, with double quotes and without a trailing comma"
-            report.add(number, f"is not JSON; {fix}")
-            continue
-        if isinstance(row, dict):
-            yield number, row
+            row = read_json_row(line)
+        except InvalidJsonRow as error:
+            report.add(number, "json_invalid", str(error))
         else:
-            report.add(number, "is not a JSON object; put the row in braces")
+            yield number, row
 
 
 def _from_csv(lines: Iterator[tuple[int, str]], names: list[str], report: _Report) -> Iterator[Row]:
@@ -139,19 +134,21 @@ def _from_csv(lines: Iterator[tuple[int, str]], names: list[str], report: _Repor
     try:
         columns, delimiter = _columns(head, names)
     except csv.Error as error:
-        report.stop(number, _not_csv(error))
+        report.stop(number, "csv_invalid", _not_csv(error))
     missing = [name for name in names if name not in columns]
     if missing:
         needed = f"it must name the columns {', '.join(names)}, and may name id, targets and others"
-        report.stop(number, f"the first line has no column `{missing[0]}`; {needed}")
+        report.stop(number, "column_missing", f"the first line has no column `{missing[0]}`; {needed}")
     if len(set(columns)) < len(columns):
-        report.stop(number, "two columns have the same name; rename one")
+        report.stop(number, "column_duplicate", "two columns have the same name; rename one")
     for number, cells in _records(lines, delimiter, report):
         if len(cells) == len(columns):
             yield number, _cells(dict(zip(columns, cells, strict=True)))
         elif any(cell.strip() for cell in cells):
             fix = "put texts that contain the separator or quotes in double quotes"
-            report.add(number, f"has {count(len(cells), 'cell')} for {count(len(columns), 'column')}; {fix}")
+            report.add(
+                number, "csv_invalid", f"has {count(len(cells), 'cell')} for {count(len(columns), 'column')}; {fix}"
+            )
 
 
 def _records(lines: Iterator[tuple[int, str]], delimiter: str, report: _Report) -> Iterator[tuple[int, list[str]]]:
@@ -169,7 +166,7 @@ def _records(lines: Iterator[tuple[int, str]], delimiter: str, report: _Report) 
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            report.stop(read[0] if read else None, _not_csv(error))
+            report.stop(read[0] if read else None, "csv_invalid", _not_csv(error))
         if cells is None:
             return
         yield read[0], cells
@@ -205,8 +202,8 @@ def _row_id(path: Path, row: Mapping[str, Any], spec: TaskSpec) -> str:
     return f"{path.stem[:40]}-{hashlib.sha256(texts.encode()).hexdigest()[:16]}"
 
 
-def _id_problems(row_id: str, number: int, seen: dict[str, int]) -> list[str]:
+def _id_problems(row_id: str, number: int, seen: dict[str, int]) -> list[Mistake]:
     first = seen.setdefault(row_id, number)
     if first != number:
-        return [f"id {shown_json(row_id)} is also on line {first}, or its text is; make rows unique"]
+        return [("id_duplicate", f"id {shown_json(row_id)} is also on line {first}, or its text is; make rows unique")]
     return context_id_problems(row_id)

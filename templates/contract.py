@@ -7,7 +7,8 @@ from templates.label_config import OBJECT_TAGS, TAGS, Element
 from templates.spec import TaskField, TaskSpec
 from templates.texts import lookalike_key, lookalikes
 
-Found = Iterator[tuple[int, str]]
+# The line, the code and the text of each problem.
+Found = Iterator[tuple[int, str, str]]
 
 ANSWER_LABEL = "Answer"
 TARGET_KEYS = ("target", "target_title")
@@ -42,7 +43,7 @@ class _Template:
         yield from self._control("feedback", "TextArea", required=False)
         feedback = self._named.get("feedback")
         if feedback is not None and feedback.attributes.get("smartOnly") == "true":
-            yield feedback.line, "`feedback` must not ask the model; remove smartOnly"
+            yield feedback.line, "feedback_asks_model", "`feedback` must not ask the model; remove smartOnly"
         own = {"feedback"}
         if self._spec.kind == "classification":
             if not by_task:
@@ -51,7 +52,7 @@ class _Template:
                 yield from self._choices("label", self._spec.label_names, "labels")
             elif "$target_title" not in " ".join(self._values()):
                 fix = 'add <Header value="… $target_title"/>'
-                yield self._elements[0].line, f"the target label is not shown; {fix}"
+                yield self._elements[0].line, "target_not_shown", f"the target label is not shown; {fix}"
         yield from self._unknown_controls({*own, *(field.name for field in self._spec.fields)})
 
     def validate(self) -> Found:
@@ -73,7 +74,7 @@ class _Template:
         yield from self._choices("flag", self._spec.validation.flag_reasons, "flag_reasons")
         flag = self._named.get("flag")
         if flag is not None and flag.attributes.get("choice", "single") != "single":
-            yield flag.line, '`flag` could not be unselected; write choice="single"'
+            yield flag.line, "flag_not_optional", '`flag` could not be unselected; write choice="single"'
         yield from self._control("comment", "TextArea", required=False)
         yield from self._unknown_controls(known)
 
@@ -97,20 +98,21 @@ class _Template:
         element = self._named.get(name)
         want = f'<Text name="{name}" value="${name}"/>'
         if element is None:
-            yield self._last, f"field `{name}` is not shown; add {want}"
+            yield self._last, "field_not_shown", f"field `{name}` is not shown; add {want}"
         elif element.tag not in OBJECT_TAGS:
-            yield element.line, f"field `{name}` is shown to workers, who do not fill it in; write {want}"
+            text = f"field `{name}` is shown to workers, who do not fill it in; write {want}"
+            yield element.line, "field_not_object", text
         elif element.attributes.get("value") != f"${name}":
-            yield element.line, f'does not show the field `{name}`; write value="${name}"'
+            yield element.line, "field_wrong_value", f'does not show the field `{name}`; write value="${name}"'
 
     def _control(self, name: str, tag: str, *, required: bool) -> Found:
         element = self._named.get(name)
         if element is None:
             objects = [other.name for other in self._elements if other.tag in OBJECT_TAGS]
             where = objects[0] if objects else "…"
-            yield self._last, f'`{name}` is missing; add <{tag} name="{name}" toName="{where}" …>'
+            yield self._last, "control_missing", f'`{name}` is missing; add <{tag} name="{name}" toName="{where}" …>'
         elif element.tag != tag:
-            yield element.line, f"`{name}` is a <{element.tag}>; make it a <{tag}>"
+            yield element.line, "control_wrong_tag", f"`{name}` is a <{element.tag}>; make it a <{tag}>"
         elif "required" in TAGS[tag]:
             yield from _required(element, name, required=required)
 
@@ -121,11 +123,13 @@ class _Template:
             return
         passage = self._spec.model_input[1]
         if element.attributes.get("toName") != passage:
-            yield element.line, f'workers select the answer in `{passage}`; write toName="{passage}"'
+            text = f'workers select the answer in `{passage}`; write toName="{passage}"'
+            yield element.line, "span_wrong_passage", text
         labels = [child for child in self._elements if child.tag == "Label" and child.inside("Labels") is element]
         stored = [label.stored_value for label in labels]
         if stored != [ANSWER_LABEL]:
-            yield element.line, f'`{field.name}` needs one label; write <Label value="{ANSWER_LABEL}"/>'
+            text = f'`{field.name}` needs one label; write <Label value="{ANSWER_LABEL}"/>'
+            yield element.line, "span_wrong_label", text
 
     def _choices(self, name: str, wanted: Iterable[str], source: str) -> Found:
         element = self._named.get(name)
@@ -138,19 +142,18 @@ class _Template:
             near = [value for value in expected if lookalike_key(value) == lookalike_key(choice.stored_value)]
             if near and choice.stored_value not in near:
                 text = f"choice `{choice.stored_value}` of `{name}` looks like `{near[0]}` in task.yaml but differs"
-                yield choice.line, f"{text} (case, spaces or Unicode form); copy it from there"
+                yield choice.line, "choice_lookalike", f"{text} (case, spaces or Unicode form); copy it from there"
             elif choice.stored_value not in expected:
                 text = f"choice `{choice.stored_value}` of `{name}` is not one of the {source} in task.yaml"
-                yield choice.line, f"{text}: {', '.join(expected)}"
+                yield choice.line, "choice_unknown", f"{text}: {', '.join(expected)}"
             elif stored.count(choice.stored_value) > 1:
-                yield choice.line, f"choice `{choice.stored_value}` of `{name}` is listed twice; remove one"
+                text = f"choice `{choice.stored_value}` of `{name}` is listed twice; remove one"
+                yield choice.line, "choice_duplicate", text
         yield from _same_looks(name, choices)
         for value in expected:
             if value not in stored:
-                yield (
-                    element.line,
-                    f'`{name}` has no `{value}` of task.yaml; add <Choice alias="{value}" value="…"/>',
-                )
+                text = f'`{name}` has no `{value}` of task.yaml; add <Choice alias="{value}" value="…"/>'
+                yield element.line, "choice_missing", text
 
     def _titles(self) -> Found:
         titles = {label.name: label.title for label in self._spec.labels}
@@ -160,7 +163,7 @@ class _Template:
             title, value = titles.get(name), choice.attributes.get("value")
             if label is not None and choice.inside("Choices") is label and title not in (None, value):
                 text = f"choice `{name}` of `label` has the value `{value}`"
-                yield choice.line, f'{text}; write the title from task.yaml, value="{title}"'
+                yield choice.line, "choice_wrong_title", f'{text}; write the title from task.yaml, value="{title}"'
 
     def _label_is_hidden_by_flag(self) -> Found:
         label = self._named.get("label")
@@ -172,12 +175,12 @@ class _Template:
             around = around.parent
         if label is not None:
             fix = 'add visibleWhen="choice-unselected" whenTagName="flag"'
-            yield label.line, f"an example cannot be flagged while `label` is required; {fix}"
+            yield label.line, "label_not_hidden", f"an example cannot be flagged while `label` is required; {fix}"
 
     def _attribute(self, name: str, attribute: str, value: str, why: str) -> Found:
         element = self._named.get(name)
         if element is not None and element.attributes.get(attribute) != value:
-            yield element.line, f'`{name}` needs {attribute}="{value}": {why}'
+            yield element.line, "attribute_missing", f'`{name}` needs {attribute}="{value}": {why}'
 
     def _variables(self, known: list[str]) -> Found:
         for element in self._elements:
@@ -186,16 +189,16 @@ class _Template:
                     continue
                 if name.rstrip(".") in known:
                     fix = f"put a space after ${name.rstrip('.')}, or remove the dot"
-                    yield element.line, f"`${name}` includes the dot and shows nothing; {fix}"
+                    yield element.line, "variable_with_dot", f"`${name}` includes the dot and shows nothing; {fix}"
                 else:
                     shown = ", ".join(f"${other}" for other in known)
-                    yield element.line, f"`${name}` is not available here; available: {shown}"
+                    yield element.line, "variable_unknown", f"`${name}` is not available here; available: {shown}"
 
     def _unknown_controls(self, known: set[str]) -> Found:
         for element in self._elements:
             if element.name and "toName" in TAGS[element.tag] and element.tag != "Filter" and element.name not in known:
                 fix = "add it to the fields of task.yaml, or remove it"
-                yield element.line, f"`{element.name}` would be filled in but never read; {fix}"
+                yield element.line, "control_unknown", f"`{element.name}` would be filled in but never read; {fix}"
 
     def _values(self) -> list[str]:
         return [element.attributes.get("value", "") for element in self._elements]
@@ -207,14 +210,15 @@ def _same_looks(name: str, choices: list[Element]) -> Found:
         # A choice that is listed twice is reported as that.
         if choices[place].stored_value != choices[first].stored_value:
             text = f"the text of choice `{choices[place].stored_value}` of `{name}` looks like that of"
-            yield choices[place].line, f"{text} `{choices[first].stored_value}`; word them differently"
+            text = f"{text} `{choices[first].stored_value}`; word them differently"
+            yield choices[place].line, "choice_lookalike", text
 
 
 def _required(element: Element, name: str, *, required: bool) -> Found:
     is_required = element.attributes.get("required") == "true"
     if required and not is_required:
-        yield element.line, f'`{name}` must be filled in; add required="true" requiredMessage="…"'
+        yield element.line, "required_missing", f'`{name}` must be filled in; add required="true" requiredMessage="…"'
     elif required and not element.attributes.get("requiredMessage"):
-        yield element.line, f"`{name}` has no requiredMessage; add one that says what to do"
+        yield element.line, "required_message_missing", f"`{name}` has no requiredMessage; add one that says what to do"
     elif is_required and not required:
-        yield element.line, f'`{name}` is optional; remove required="true"'
+        yield element.line, "required_not_allowed", f'`{name}` is optional; remove required="true"'

@@ -16,10 +16,11 @@ from common.errors import CodedError
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One mistake in a pack: its file and line, what is wrong, and how to fix it."""
+    """One mistake in a pack: its file and line, a stable code for its kind, what is wrong, and how to fix it."""
 
     file: str
     line: int | None
+    code: str
     text: str
 
     def __str__(self) -> str:

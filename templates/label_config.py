@@ -128,7 +128,7 @@ class Element:
 def read_elements(xml: str, file: str) -> list[Element]:
     """Return every tag in the order of the file; raise a PackError with the line of the first mistake."""
     if len(xml) > MAX_CHARS:
-        raise PackError([Problem(file, None, f"is longer than {MAX_CHARS:,} characters; shorten it")])
+        raise PackError([Problem(file, None, "file_too_long", f"is longer than {MAX_CHARS:,} characters; shorten it")])
     reader = _Reader(file)
     reader.read(xml)
     return reader.elements
@@ -155,13 +155,15 @@ class _Reader:
         except expat.ExpatError as error:
             what = expat.ErrorString(error.code)
             fix = "close every tag, quote every value, write &lt; for < and &amp; for &"
-            raise PackError([Problem(self._file, error.lineno, f"is not valid XML: {what}; {fix}")]) from error
+            raise PackError(
+                [Problem(self._file, error.lineno, "xml_invalid", f"is not valid XML: {what}; {fix}")]
+            ) from error
         except UnicodeEncodeError as error:
-            raise self._refuse("contains half of a character; save the file as UTF-8") from error
+            raise self._refuse("file_not_utf8", "contains half of a character; save the file as UTF-8") from error
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if len(self._open) >= MAX_DEPTH:
-            raise self._refuse(f"nests tags more than {MAX_DEPTH} deep; flatten it")
+            raise self._refuse("nested_too_deeply", f"nests tags more than {MAX_DEPTH} deep; flatten it")
         element = Element(tag, attributes, self._parser.CurrentLineNumber, self._open[-1] if self._open else None)
         self._open.append(element)
         self.elements.append(element)
@@ -173,14 +175,14 @@ class _Reader:
         self._open[-1].text += text
 
     def _doctype(self, *_: Any) -> None:
-        raise self._refuse("has a DOCTYPE; remove it")
+        raise self._refuse("xml_not_allowed", "has a DOCTYPE; remove it")
 
     def _instruction(self, target: str, _data: str) -> None:
-        raise self._refuse(f"has a processing instruction <?{target} …?>; remove it")
+        raise self._refuse("xml_not_allowed", f"has a processing instruction <?{target} …?>; remove it")
 
     def _declaration(self, *_: Any) -> None:
         # Label Studio parses templates as text, where a declared encoding is an error.
-        raise self._refuse("begins with <?xml …?>; remove that line")
+        raise self._refuse("xml_not_allowed", "begins with <?xml …?>; remove that line")
 
-    def _refuse(self, text: str) -> PackError:
-        return PackError([Problem(self._file, self._parser.CurrentLineNumber, text)])
+    def _refuse(self, code: str, text: str) -> PackError:
+        return PackError([Problem(self._file, self._parser.CurrentLineNumber, code, text)])

@@ -36,7 +36,8 @@ from templates.errors import PackError, Problem
 from templates.label_config import OBJECT_TAGS, PARENTS, TAGS, TEXT_TAGS, Element, allowed_values, read_elements
 from templates.pack import Pack
 
-Found = Iterator[tuple[int, str]]
+# The line, the code and the text of each problem.
+Found = Iterator[tuple[int, str, str]]
 
 # Text formatting only: the editor removes scripts, but not images, links or forms that contact other servers.
 _HTML_TAGS = ("b", "strong", "i", "em", "u", "small", "code", "span", "div", "p", "br", "ul", "ol", "li")
@@ -59,21 +60,23 @@ def _check_file(pack: Pack, file: str, xml: str) -> list[Problem]:
     if not found:
         # For a template that the editor cannot read, the contract would report the same mistakes again.
         found = list(contract_problems(pack.spec, file, elements))
-    return [Problem(file, line, text) for line, text in sorted(found)]
+    return [Problem(file, *one) for one in sorted(found)]
 
 
 def _tags(elements: list[Element]) -> Found:
     if elements[0].tag != "View":
-        yield elements[0].line, f"begins with <{elements[0].tag}>; put everything into one <View>"
+        yield elements[0].line, "root_not_view", f"begins with <{elements[0].tag}>; put everything into one <View>"
     for element in elements:
         if element.tag not in TAGS:
-            yield element.line, f"<{element.tag}> is not a tag of text templates; {_nearest(element.tag, list(TAGS))}"
+            text = f"<{element.tag}> is not a tag of text templates; {_nearest(element.tag, list(TAGS))}"
+            yield element.line, "tag_unknown", text
             continue
         if element.tag in PARENTS and element.inside(*PARENTS[element.tag]) is None:
             where = " or ".join(f"<{tag}>" for tag in PARENTS[element.tag])
-            yield element.line, f"<{element.tag}> has no effect here; move it into {where}"
+            yield element.line, "tag_misplaced", f"<{element.tag}> has no effect here; move it into {where}"
         if element.text.strip() and element.tag not in TEXT_TAGS:
-            yield element.line, f'text inside <{element.tag}> is not shown; write <Header value="…"/> for it'
+            text = f'text inside <{element.tag}> is not shown; write <Header value="…"/> for it'
+            yield element.line, "text_not_shown", text
         yield from _attributes(element)
 
 
@@ -81,11 +84,13 @@ def _attributes(element: Element) -> Found:
     known = TAGS[element.tag]
     for attribute, value in element.attributes.items():
         if attribute not in known:
-            yield element.line, f"<{element.tag}> has no attribute `{attribute}`; {_nearest(attribute, sorted(known))}"
+            text = f"<{element.tag}> has no attribute `{attribute}`; {_nearest(attribute, sorted(known))}"
+            yield element.line, "attribute_unknown", text
             continue
         allowed = allowed_values(element.tag, attribute)
         if allowed and value not in allowed:
-            yield element.line, f'{attribute}="{value}" is not allowed; write one of {", ".join(allowed)}'
+            text = f'{attribute}="{value}" is not allowed; write one of {", ".join(allowed)}'
+            yield element.line, "attribute_invalid", text
 
 
 def _names(elements: list[Element]) -> Found:
@@ -93,10 +98,11 @@ def _names(elements: list[Element]) -> Found:
     for element in elements:
         if element.name is None:
             if "name" in TAGS.get(element.tag, ()):
-                yield element.line, f'<{element.tag}> has no name; add name="…"'
+                yield element.line, "name_missing", f'<{element.tag}> has no name; add name="…"'
         elif element.name in lines:
             first = lines[element.name]
-            yield element.line, f"name `{element.name}` is also on line {first}; give each tag its own"
+            text = f"name `{element.name}` is also on line {first}; give each tag its own"
+            yield element.line, "name_duplicate", text
         else:
             lines[element.name] = element.line
     objects = sorted(element.name for element in elements if element.tag in OBJECT_TAGS and element.name)
@@ -110,33 +116,35 @@ def _references(element: Element, objects: list[str], names: set[str]) -> Found:
         for name in target.split(","):
             if name not in objects:
                 known = ", ".join(objects) or "(no object tag yet)"
-                yield element.line, f'toName="{name}" of <{element.tag}> refers to nothing; write one of: {known}'
+                text = f'toName="{name}" of <{element.tag}> refers to nothing; write one of: {known}'
+                yield element.line, "reference_unknown", text
     when = element.attributes.get("whenTagName")
     if when is not None and when not in names:
-        yield element.line, f'whenTagName="{when}" refers to nothing; {_nearest(when, sorted(names))}'
+        text = f'whenTagName="{when}" refers to nothing; {_nearest(when, sorted(names))}'
+        yield element.line, "reference_unknown", text
     if element.tag in OBJECT_TAGS and not element.attributes.get("value") and not element.text.strip():
-        yield element.line, f'<{element.tag}> shows nothing; add value="$field"'
+        yield element.line, "value_missing", f'<{element.tag}> shows nothing; add value="$field"'
     if element.tag in ("Choice", "Label") and not element.attributes.get("value"):
-        yield element.line, f'<{element.tag}> has no value; add value="…"'
+        yield element.line, "value_missing", f'<{element.tag}> has no value; add value="…"'
 
 
 def _safety(elements: list[Element]) -> Found:
     for element in elements:
         text = "\n".join([*element.attributes.values(), element.text])
         if _FETCHES.search(text):
-            yield (
-                element.line,
-                f"<{element.tag}> loads from another server; use text, colours and shapes only",
-            )
+            text = f"<{element.tag}> loads from another server; use text, colours and shapes only"
+            yield element.line, "resource_not_allowed", text
         if _RUNS.search(text):
-            yield element.line, f"<{element.tag}> has a script or an event handler; remove it"
+            yield element.line, "script_not_allowed", f"<{element.tag}> has a script or an event handler; remove it"
         if element.tag == "Style" and re.search("[<>&]", text):
             # The editor escapes the style sheet, so that `a > b` becomes `a &gt; b`, which browsers ignore.
-            yield element.line, "the style contains <, > or &, which the editor breaks; write `a b` for `a > b`"
+            text = "the style contains <, > or &, which the editor breaks; write `a b` for `a > b`"
+            yield element.line, "style_characters", text
             continue
         for tag in _HTML_TAG.findall(text):
             if tag.lower() not in _HTML_TAGS:
-                yield element.line, f"contains HTML <{tag}>; only text formatting such as <b>, <i> and <br> is allowed"
+                text = f"contains HTML <{tag}>; only text formatting such as <b>, <i> and <br> is allowed"
+                yield element.line, "html_not_allowed", text
 
 
 def _nearest(name: str, known: list[str]) -> str:

@@ -32,10 +32,10 @@ class Pack:
     spec: TaskSpec
     source: YamlDocument = field(repr=False, compare=False)
 
-    def problem(self, setting: str, text: str) -> Problem:
+    def problem(self, setting: str, code: str, text: str) -> Problem:
         """Return a problem of a setting, such as `budget.round_cents` or `labels.0.title`, with its line."""
         path = tuple(int(step) if step.isdigit() else step for step in setting.split("."))
-        return Problem("task.yaml", self.source.line_of(path), f"{setting}: {text}")
+        return Problem("task.yaml", self.source.line_of(path), code, f"{setting}: {text}")
 
     @cached_property
     def create_xml(self) -> str:
@@ -72,7 +72,7 @@ class Pack:
         try:
             return (self.folder / name).read_text(encoding="utf-8-sig")
         except UnicodeDecodeError as error:
-            raise PackError([Problem(name, None, "is not UTF-8; save the file as UTF-8")]) from error
+            raise PackError([Problem(name, None, "file_not_utf8", "is not UTF-8; save the file as UTF-8")]) from error
 
 
 def load_pack(folder: Path) -> Pack:
@@ -80,11 +80,13 @@ def load_pack(folder: Path) -> Pack:
     folder = folder.resolve()
     missing = [name for name in FILES if not (folder / name).is_file()]
     if missing:
-        raise PackError([Problem(name, None, f"is missing in {folder}; add it") for name in missing])
+        raise PackError([Problem(name, None, "file_missing", f"is missing in {folder}; add it") for name in missing])
     # A link could point to a file that annotators must not read.
     links = [name for name in FILES if (folder / name).is_symlink()]
     if links:
-        raise PackError([Problem(name, None, "is a symbolic link; replace it with the file") for name in links])
+        raise PackError(
+            [Problem(name, None, "file_is_link", "is a symbolic link; replace it with the file") for name in links]
+        )
     document = YamlDocument(folder / "task.yaml")
     try:
         spec = TaskSpec.model_validate(document.value)
@@ -92,7 +94,7 @@ def load_pack(folder: Path) -> Pack:
         raise PackError(problems_of(error, document)) from error
     if spec.name != folder.name:
         text = f"name: is `{spec.name}` but the folder is `{folder.name}`; make them equal"
-        raise PackError([Problem("task.yaml", document.line_of(("name",)), text)])
+        raise PackError([Problem("task.yaml", document.line_of(("name",)), "name_differs", text)])
     pack = Pack(folder, spec, document)
     # Not a rule of the spec: older rounds with such names can still be read.
     if conflicts := list(_column_conflicts(pack)):
@@ -107,7 +109,7 @@ def _column_conflicts(pack: Pack) -> Iterator[Problem]:
         other = f"field_{name}"
         if other in places:
             text = f"archives store the field `{name}` in the column `{other}`; choose another name"
-            yield pack.problem(f"fields.{places[other]}.name", text)
+            yield pack.problem(f"fields.{places[other]}.name", "column_conflict", text)
 
 
 def find_pack(name: str, own_folder: Path | None = None) -> Pack:

@@ -11,11 +11,12 @@ from common.text import count
 from templates.errors import PackError, Problem
 from templates.spec import TaskSpec
 from templates.texts import (
-    InvalidJsonValue,
+    InvalidJsonRow,
+    Mistake,
     context_id_problems,
     id_problems,
     is_blank,
-    read_json_line,
+    read_json_row,
     shown_json,
     text_problems,
 )
@@ -56,29 +57,30 @@ def read_contexts(path: Path, spec: TaskSpec) -> tuple[Context, ...]:
     for number, row in lines.objects():
         problems = context_problems(row, spec)
         for problem in problems:
-            lines.add_problem(number, problem)
+            lines.add_problem(number, *problem)
         if not problems:
             contexts.append(context_in(row, lines.row_id(number, row, context_id_problems), spec))
     lines.finish()
     return tuple(contexts)
 
 
-def context_problems(row: Mapping[str, Any], spec: TaskSpec) -> list[str]:
+def context_problems(row: Mapping[str, Any], spec: TaskSpec) -> list[Mistake]:
     """Return what keeps a row from being a context."""
     problems = []
     for field in spec.with_role("context"):
         value = row.get(field.name)
         if not isinstance(value, str) or is_blank(value):
-            problems.append(f"has no text in `{field.name}`; add it")
+            problems.append(("text_missing", f"has no text in `{field.name}`; add it"))
         elif len(value) > field.max_chars:
             limit = f"at most {field.max_chars:,} are allowed; shorten it, or raise max_chars in task.yaml"
-            problems.append(f"has {len(value):,} characters in `{field.name}`; {limit}")
+            problems.append(("text_too_long", f"has {len(value):,} characters in `{field.name}`; {limit}"))
     targets = row.get("targets", list(spec.label_names))
     known = isinstance(targets, list) and all(name in spec.label_names for name in targets)
     if not known or (spec.labels and not targets):
         fix = f"list some of {', '.join(spec.label_names)}, or omit it" if spec.labels else "omit it"
-        problems.append(f"targets is {shown_json(targets)}; {fix}")
-    problems += [f"`{name[:40]}` begins with @, which is reserved; rename it" for name in row if name[:1] == "@"]
+        problems.append(("targets_invalid", f"targets is {shown_json(targets)}; {fix}"))
+    reserved = [name for name in row if name[:1] == "@"]
+    problems += [("name_reserved", f"`{name[:40]}` begins with @, which is reserved; rename it") for name in reserved]
     return problems
 
 
@@ -99,7 +101,7 @@ def read_seed(path: Path, spec: TaskSpec) -> tuple[SeedRow, ...]:
             continue
         split = row.get("split", "train")
         if split not in ("train", "held_out"):
-            lines.add_problem(number, f"split is {shown_json(split)}; write train or held_out")
+            lines.add_problem(number, "split_invalid", f"split is {shown_json(split)}; write train or held_out")
             continue
         seed = _with_answer(lines, number, row, fields, split, spec)
         if seed is not None:
@@ -119,18 +121,20 @@ def _with_answer(
         label = row.get("label")
         if label not in spec.label_names:
             found = "has no label" if label is None else f"label is {shown_json(label)}"
-            lines.add_problem(number, f"{found}; write one of {', '.join(spec.label_names)}")
+            lines.add_problem(number, "label_invalid", f"{found}; write one of {', '.join(spec.label_names)}")
             return None
         return SeedRow(row_id, split, fields, str(label), None, None, extra)
     passage = fields[spec.model_input[1]]
     answer = row.get("answer")
     if not isinstance(answer, str) or is_blank(answer):
-        lines.add_problem(number, "has no answer; add the text that answers the question")
+        lines.add_problem(number, "answer_missing", "has no answer; add the text that answers the question")
         return None
     start = row.get("answer_start", passage.find(answer))
     if not isinstance(start, int) or start < 0 or passage[start : start + len(answer)] != answer:
         fix = "copy the answer from the passage, or omit answer_start"
-        lines.add_problem(number, f"the passage does not contain {shown_json(answer)} at answer_start; {fix}")
+        lines.add_problem(
+            number, "answer_invalid", f"the passage does not contain {shown_json(answer)} at answer_start; {fix}"
+        )
         return None
     return SeedRow(row_id, split, fields, None, answer, start, extra)
 
@@ -140,11 +144,11 @@ def _check_labels_are_used(file: str, rows: list[SeedRow], spec: TaskSpec) -> No
         seen = Counter(row.label for row in rows if row.split == split)
         if not seen:
             text = f'has no rows {what}; add rows with "split": "{split}"'
-            raise PackError([Problem(file, None, text)])
+            raise PackError([Problem(file, None, "split_empty", text)])
         unused = [name for name in spec.label_names if name not in seen]
         if unused:
             text = f'label `{unused[0]}` has no row with "split": "{split}"; add some, or remove it from task.yaml'
-            raise PackError([Problem(file, None, text)])
+            raise PackError([Problem(file, None, "label_unused", text)])
 
 
 class _Lines:
@@ -161,7 +165,9 @@ class _Lines:
         with self._path.open("rb") as file:
             for number, raw in enumerate(file, 1):
                 if len(raw) > MAX_LINE_BYTES:
-                    self.add_problem(number, f"is longer than {MAX_LINE_BYTES:,} bytes; shorten the row")
+                    self.add_problem(
+                        number, "line_too_long", f"is longer than {MAX_LINE_BYTES:,} bytes; shorten the row"
+                    )
                     continue
                 row = self._parse(number, raw.removeprefix(b"\xef\xbb\xbf") if number == 1 else raw)
                 if row is not None:
@@ -172,50 +178,46 @@ class _Lines:
         if not raw.strip():
             return None
         try:
-            row = read_json_line(raw.decode("utf-8"))
+            row = read_json_row(raw.decode("utf-8"))
         except UnicodeDecodeError:
-            self.add_problem(number, "is not UTF-8; save the file as UTF-8")
-        except InvalidJsonValue as error:
-            self.add_problem(number, str(error))
-        except (ValueError, RecursionError):
-            self.add_problem(
-                number, "is not JSON; write one object per line, with double quotes and without a trailing comma"
-            )
+            problems = [("file_not_utf8", "is not UTF-8; save the file as UTF-8")]
+        except InvalidJsonRow as error:
+            problems = [("json_invalid", str(error))]
         else:
-            if not isinstance(row, dict):
-                self.add_problem(number, "is not a JSON object; put the row in braces")
-            elif problems := text_problems(row):
-                for problem in problems:
-                    self.add_problem(number, problem)
-            else:
+            problems = text_problems(row)
+            if not problems:
                 return row
+        for problem in problems:
+            self.add_problem(number, *problem)
         return None
 
     def texts(self, number: int, row: dict[str, Any], names: list[str]) -> dict[str, str] | None:
         for name in names:
             value = row.get(name)
             if not isinstance(value, str) or is_blank(value):
-                self.add_problem(number, f"has no text in `{name}`; add it")
+                self.add_problem(number, "text_missing", f"has no text in `{name}`; add it")
                 return None
         return {name: row[name] for name in names}
 
-    def row_id(self, number: int, row: dict[str, Any], problems: Callable[[str], list[str]]) -> str:
+    def row_id(self, number: int, row: dict[str, Any], problems: Callable[[str], list[Mistake]]) -> str:
         given = row.get("id")
         if isinstance(given, list | dict | bool | float):
-            self.add_problem(number, f"the id is {shown_json(given)}; write text or a whole number")
+            self.add_problem(number, "id_invalid", f"the id is {shown_json(given)}; write text or a whole number")
             return ""
         written = given if isinstance(given, str) else json.dumps(given)
         row_id = f"{self._path.stem}-{number}" if given is None else written
         for problem in problems(row_id):
-            self.add_problem(number, problem)
+            self.add_problem(number, *problem)
         first = self._ids.setdefault(row_id, number)
         if first != number:
-            self.add_problem(number, f"id {shown_json(row_id)} is also on line {first}; make ids unique")
+            self.add_problem(
+                number, "id_duplicate", f"id {shown_json(row_id)} is also on line {first}; make ids unique"
+            )
         return row_id
 
-    def add_problem(self, number: int, text: str) -> None:
+    def add_problem(self, number: int, code: str, text: str) -> None:
         if len(self._problems) < MAX_PROBLEMS:
-            self._problems.append(Problem(self._path.name, number, text))
+            self._problems.append(Problem(self._path.name, number, code, text))
         else:
             self._more += 1
 
@@ -223,8 +225,10 @@ class _Lines:
         """Raise the problems that were found, or that the file is empty."""
         if self._more:
             text = f"has {count(self._more, 'more mistake')}; fix these first"
-            self._problems.append(Problem(self._path.name, None, text))
+            self._problems.append(Problem(self._path.name, None, "more_problems", text))
         if self._problems:
             raise PackError(self._problems)
         if not self._count:
-            raise PackError([Problem(self._path.name, None, "is empty; add rows, one JSON object per line")])
+            raise PackError(
+                [Problem(self._path.name, None, "file_empty", "is empty; add rows, one JSON object per line")]
+            )

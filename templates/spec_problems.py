@@ -36,8 +36,13 @@ def problems_of(error: ValidationError, document: YamlDocument) -> list[Problem]
             continue
         paths = [(*section, *path) for path in _conflicting_paths(detail)] or [section]
         written = next((path for path in paths if document.has(path)), paths[0])
-        found.append(Problem("task.yaml", document.line_of(written), _sentence(detail, paths[0])))
+        found.append(Problem("task.yaml", document.line_of(written), _code(detail), _sentence(detail, paths[0])))
     return sorted(found, key=lambda problem: problem.line or 0)
+
+
+def _code(detail: ErrorDetails) -> str:
+    kinds = {"missing": "setting_missing", "extra_forbidden": "setting_unknown", "value_error": "setting_conflict"}
+    return kinds.get(detail["type"], "setting_invalid")
 
 
 def _has_invalid_entries(path: SettingPath, details: list[ErrorDetails]) -> bool:

@@ -13,6 +13,9 @@ from templates.spec import TaskField, TaskSpec
 
 # Unicode categories of invisible characters: controls, formats (zero-width ones included), spaces and line ends.
 INVISIBLE = frozenset({"Cc", "Cf", "Zs", "Zl", "Zp"})
+# The code and the text of a problem.
+Mistake = tuple[str, str]
+
 MAX_ID_CHARS = 180
 MAX_SHOWN_CHARS = 40
 # The suffix that a context's id gets when its text changes.
@@ -66,13 +69,23 @@ def lookalikes(texts: Iterable[str]) -> Iterator[tuple[int, int]]:
             yield index, first
 
 
-class InvalidJsonValue(ValueError):
-    """A line that is JSON but cannot be stored unchanged; the message says how to fix it."""
+class InvalidJsonRow(ValueError):
+    """A line that is not a JSON object, or one that cannot be stored unchanged; the message says how to fix it."""
 
 
-def read_json_line(line: str) -> Any:
-    """Parse a line of JSON. Repeated names and impossible numbers raise InvalidJsonValue, other errors ValueError."""
-    return json.loads(line, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_float, parse_int=_int)
+def read_json_row(line: str) -> dict[str, Any]:
+    """Return the JSON object in a line; raise InvalidJsonRow if there is none, for repeated names and huge numbers."""
+    hooks: Any = {"parse_constant": _no_constant, "parse_float": _float, "parse_int": _int}
+    try:
+        row = json.loads(line, object_pairs_hook=_unique, **hooks)
+    except InvalidJsonRow:
+        raise
+    except (ValueError, RecursionError) as error:
+        fix = "write one object per line, with double quotes and without a trailing comma"
+        raise InvalidJsonRow(f"is not JSON; {fix}") from error
+    if not isinstance(row, dict):
+        raise InvalidJsonRow("is not a JSON object; put the row in braces")
+    return row
 
 
 def shown_json(value: Any) -> str:
@@ -81,52 +94,55 @@ def shown_json(value: Any) -> str:
     return text if len(text) <= MAX_SHOWN_CHARS else f"{text[:MAX_SHOWN_CHARS]}…"
 
 
-def text_problems(row: Mapping[str, Any]) -> list[str]:
+def text_problems(row: Mapping[str, Any]) -> list[Mistake]:
     """Return what a database cannot store in the row."""
     problems = []
     text = json.dumps(row, ensure_ascii=False)
     if "\\u0000" in text.replace("\\\\", ""):
-        problems.append("contains the character NUL; remove it")
+        problems.append(("text_invalid", "contains the character NUL; remove it"))
     try:
         text.encode()
     except UnicodeEncodeError:
-        problems.append("contains half of a character (a lone surrogate); remove it")
+        problems.append(("text_invalid", "contains half of a character (a lone surrogate); remove it"))
     return problems
 
 
-def id_problems(row_id: str) -> list[str]:
+def id_problems(row_id: str) -> list[Mistake]:
     """Return what keeps an id from being shown and copied as one line of text."""
     found = _CONTROL.search(row_id)
-    return [f"the id contains the character {json.dumps(found[0])}; use one line of plain text"] if found else []
+    text = "use one line of plain text"
+    return [("id_invalid", f"the id contains the character {json.dumps(found[0])}; {text}")] if found else []
 
 
-def context_id_problems(row_id: str) -> list[str]:
+def context_id_problems(row_id: str) -> list[Mistake]:
     """Return the problems of a context's id, which is also searched for and gets a suffix when its text changes."""
     if not 0 < len(row_id) <= MAX_ID_CHARS:
-        return [f"the id has {count(len(row_id), 'character')}; use 1 to {MAX_ID_CHARS}"]
+        return [("id_invalid", f"the id has {count(len(row_id), 'character')}; use 1 to {MAX_ID_CHARS}")]
     if CHANGED_SUFFIX.search(row_id):
-        return [f"id {shown_json(row_id)} ends with a suffix that the program adds; choose another id"]
+        return [("id_invalid", f"id {shown_json(row_id)} ends with a suffix that the program adds; choose another id")]
     if problems := id_problems(row_id):
         return problems
-    return [f"id {shown_json(row_id)} begins or ends with a space; remove it"] if row_id != row_id.strip() else []
+    if row_id != row_id.strip():
+        return [("id_invalid", f"id {shown_json(row_id)} begins or ends with a space; remove it")]
+    return []
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise InvalidJsonValue(f"has `{name[:MAX_SHOWN_CHARS]}` twice; remove one")
+            raise InvalidJsonRow(f"has `{name[:MAX_SHOWN_CHARS]}` twice; remove one")
         found[name] = value
     return found
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise InvalidJsonValue(f"has {name}, which is not a JSON number; quote it or remove it")
+    raise InvalidJsonRow(f"has {name}, which is not a JSON number; quote it or remove it")
 
 
 def _float(digits: str) -> float:
     if math.isinf(number := float(digits)):
-        raise InvalidJsonValue(_too_large(digits))
+        raise InvalidJsonRow(_too_large(digits))
     return number
 
 
@@ -134,7 +150,7 @@ def _int(digits: str) -> int:
     try:
         return int(digits)
     except ValueError as error:  # Python limits the number of digits.
-        raise InvalidJsonValue(_too_large(digits)) from error
+        raise InvalidJsonRow(_too_large(digits)) from error
 
 
 def _too_large(digits: str) -> str:

@@ -45,14 +45,18 @@ class YamlDocument:
             text = path.read_text(encoding="utf-8-sig")
             root = self._compose(text)
         except UnicodeDecodeError as error:
-            raise self._error(None, "is not UTF-8; save the file as UTF-8") from error
+            raise self._error(None, "file_not_utf8", "is not UTF-8; save the file as UTF-8") from error
         except yaml.MarkedYAMLError as error:
             line = error.problem_mark.line + 1 if error.problem_mark else None
-            raise self._error(line, f"is not valid YAML: {_explanation(error.problem or '')}") from error
+            raise self._error(
+                line, "yaml_invalid", f"is not valid YAML: {_explanation(error.problem or '')}"
+            ) from error
         except yaml.YAMLError as error:
-            raise self._error(None, "contains a character that YAML does not allow; remove it") from error
+            raise self._error(
+                None, "yaml_invalid", "contains a character that YAML does not allow; remove it"
+            ) from error
         if root is None:
-            raise self._error(None, "is empty; copy the file from another pack and change it")
+            raise self._error(None, "file_empty", "is empty; copy the file from another pack and change it")
         self.value: Any = self._build(root, ())
 
     def has(self, path: SettingPath) -> bool:
@@ -81,15 +85,17 @@ class YamlDocument:
     def _check_size(self, loader: Any, text: str) -> None:
         """Refuse aliases, which can expand to any number of values, and deep nesting, which takes minutes to parse."""
         if len(text) > MAX_CHARS:
-            raise self._error(None, f"is longer than {MAX_CHARS:,} characters; shorten it")
+            raise self._error(None, "file_too_long", f"is longer than {MAX_CHARS:,} characters; shorten it")
         depth = 0
         for event in yaml.parse(text, Loader=loader):
             line = event.start_mark.line + 1 if event.start_mark else None
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_DEPTH:
-                raise self._error(line, "is nested too deeply; copy the file from another pack and change it")
+                raise self._error(
+                    line, "nested_too_deeply", "is nested too deeply; copy the file from another pack and change it"
+                )
             if isinstance(event, yaml.AliasEvent):
-                raise self._error(line, "has an alias (*name); write the value itself")
+                raise self._error(line, "yaml_alias", "has an alias (*name); write the value itself")
 
     def _build(self, node: yaml.Node, path: SettingPath) -> Any:
         self._lines.setdefault(path, node.start_mark.line + 1)
@@ -100,10 +106,12 @@ class YamlDocument:
             for key_node, child in node.value:
                 line = key_node.start_mark.line + 1
                 if not isinstance(key_node, yaml.ScalarNode):
-                    raise self._error(line, "has brackets in the place of a setting's name; quote texts")
+                    raise self._error(
+                        line, "yaml_invalid", "has brackets in the place of a setting's name; quote texts"
+                    )
                 key = str(key_node.value)
                 if key in built:
-                    raise self._error(line, f"`{key}` is set twice in one section; remove one")
+                    raise self._error(line, "setting_duplicate", f"`{key}` is set twice in one section; remove one")
                 self._lines[(*path, key)] = line
                 built[key] = self._build(child, (*path, key))
             return built
@@ -113,10 +121,10 @@ class YamlDocument:
         except (yaml.YAMLError, ValueError) as error:
             # An unknown tag, or an impossible date.
             text = "has an unreadable value; quote it, and remove a tag (!name)"
-            raise self._error(node.start_mark.line + 1, text) from error
+            raise self._error(node.start_mark.line + 1, "yaml_value_invalid", text) from error
 
-    def _error(self, line: int | None, text: str) -> PackError:
-        return PackError([Problem(self._file, line, text)])
+    def _error(self, line: int | None, code: str, text: str) -> PackError:
+        return PackError([Problem(self._file, line, code, text)])
 
 
 def _explanation(problem: str) -> str:

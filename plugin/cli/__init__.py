@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 
@@ -97,9 +98,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _show_error(error: CodedError, *, as_json: bool) -> None:
     # Only an invalid pack has several problems.
-    lines = [str(one) for one in getattr(error, "problems", ())] or [str(error)]
+    problems = getattr(error, "problems", ())
+    lines = [str(one) for one in problems] or [str(error)]
     if as_json:
-        report = {"error": lines[0], "problems": lines, **error.as_data(), "hint": hint_data(error.hint)}
+        details = {"details": [asdict(one) for one in problems]} if problems else {}
+        report = {"error": lines[0], "problems": lines, **details, **error.as_data(), "hint": hint_data(error.hint)}
         click.echo(escape_controls(json.dumps(report, ensure_ascii=False)), err=True)
         return
     for line in lines:

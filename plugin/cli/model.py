@@ -18,7 +18,7 @@ from plugin.errors import InputFileError
 from plugin.wiring import Application
 from templates import Pack, TaskSpec
 from templates.rows import read_seed
-from templates.texts import InvalidJsonValue, read_json_line
+from templates.texts import InvalidJsonRow, read_json_row
 
 if TYPE_CHECKING:
     from round_manager.learning.lineage import Ancestor
@@ -158,12 +158,12 @@ def _read_rows(file: Any, spec: TaskSpec) -> list[dict[str, str]]:
     found = []
     for number, line in enumerate(file, 1):
         try:
-            row = read_json_line(line.decode("utf-8"))
-        except InvalidJsonValue as error:
+            row = read_json_row(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise InputFileError(f"line {number} is not UTF-8; save the file as UTF-8") from error
+        except InvalidJsonRow as error:
             raise InputFileError(f"line {number} {error}") from error
-        except (ValueError, RecursionError) as error:
-            raise InputFileError(f"line {number} is not JSON in UTF-8; write one object per line") from error
-        found.append(_complete(row if isinstance(row, dict) else {}, spec, f"line {number}: "))
+        found.append(_complete(row, spec, f"line {number}: "))
     return found
 
 

@@ -28,7 +28,11 @@ def check_templates(pack: Pack) -> list[Problem]:
     if problems:
         # Label Studio's own messages name no line, so ours are shown first.
         return problems
-    return [Problem(f"{name}.xml", None, text) for name in TEMPLATES for text in _refusals(pack, name)]
+    return [
+        Problem(f"{name}.xml", None, "label_studio_refusal", text)
+        for name in TEMPLATES
+        for text in _refusals(pack, name)
+    ]
 
 
 def _refusals(pack: Pack, template: Template) -> Iterator[str]:

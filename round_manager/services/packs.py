@@ -45,10 +45,12 @@ def _leaks(pack: Pack) -> Iterator[Problem]:
     leaks = [(row.id, trained[key(row)]) for row in pack.seed if row.split == "held_out" and key(row) in trained]
     for held_out, train in leaks[:MAX_PROBLEMS]:
         text = f"the held-out row {held_out} has the same text as the training row {train}; remove one"
-        yield Problem("seed.jsonl", None, text)
+        yield Problem("seed.jsonl", None, "held_out_leak", text)
     if len(leaks) > MAX_PROBLEMS:
         more = count(len(leaks) - MAX_PROBLEMS, "more held-out row")
-        yield Problem("seed.jsonl", None, f"has {more} with the text of a training row; fix these first")
+        yield Problem(
+            "seed.jsonl", None, "more_problems", f"has {more} with the text of a training row; fix these first"
+        )
 
 
 def _lookalike_problems(pack: Pack) -> Iterator[Problem]:
@@ -57,7 +59,7 @@ def _lookalike_problems(pack: Pack) -> Iterator[Problem]:
     labels = spec.labels
     for index, first in lookalikes(label.title for label in labels):
         text = f"`{labels[index].title}` looks like the title of the label {labels[first].name}"
-        yield pack.problem(f"labels.{index}.title", f"{text}; choose different titles")
+        yield pack.problem(f"labels.{index}.title", "texts_look_alike", f"{text}; choose different titles")
     lists = {"validation.flag_reasons": spec.validation.flag_reasons}
     lists |= {f"fields.{index}.choices": field.choices for index, field in enumerate(spec.fields)}
     questions = spec.quiz.questions if spec.quiz else ()
@@ -65,20 +67,22 @@ def _lookalike_problems(pack: Pack) -> Iterator[Problem]:
     for setting, texts in lists.items():
         for index, first in lookalikes(texts):
             text = f"`{texts[index]}` looks like `{texts[first]}` above it; reword or remove it"
-            yield pack.problem(f"{setting}.{index}", text)
+            yield pack.problem(f"{setting}.{index}", "texts_look_alike", text)
 
 
 def _model_problems(pack: Pack) -> Iterator[Problem]:
     directory = named_directory(pack.model_base())
     if directory is not None and not directory.is_dir():
         fix = "write a directory (relative to the pack, or absolute), `embedded` or a hub id"
-        yield pack.problem("model.base", f"the directory `{pack.spec.model.base}` does not exist; {fix}")
+        yield pack.problem(
+            "model.base", "model_not_found", f"the directory `{pack.spec.model.base}` does not exist; {fix}"
+        )
 
 
 def _instructions_problems(pack: Pack) -> Iterator[Problem]:
     try:
         if not pack.instructions.strip():
-            yield Problem("instructions.md", None, "is empty; write the workers' instructions")
+            yield Problem("instructions.md", None, "file_empty", "is empty; write the workers' instructions")
     except PackError as error:
         yield from error.problems
 
@@ -88,20 +92,21 @@ def _settings_problems(pack: Pack) -> Iterator[Problem]:
     try:
         policy = find_policy(spec.validation.policy)
     except PolicyError as error:
-        yield pack.problem("validation.policy", str(error))
+        yield pack.problem("validation.policy", error.code, str(error))
     else:
         if misfit := policy.problem(spec.validation):
             setting = "first_votes" if spec.validation.first_votes < policy.first_votes else "max_votes"
-            yield pack.problem(f"validation.{setting}", misfit)
+            yield pack.problem(f"validation.{setting}", "setting_conflict", misfit)
         # The policy determines how many votes an example costs.
         yield from _budget_problems(pack)
     try:
         find_rule(spec.fooled.rule)
     except BackendError as error:
-        yield pack.problem("fooled.rule", str(error))
+        yield pack.problem("fooled.rule", error.code, str(error))
     if spec.pay.create_cents * 60 < spec.pay.minimum_hourly_cents:
         yield pack.problem(
             "pay.create_cents",
+            "pay_too_low",
             f"at {count(spec.pay.create_cents, 'cent')}, a HIT would have to take less than a minute to reach "
             f"minimum_hourly_cents {spec.pay.minimum_hourly_cents}; raise create_cents",
         )
@@ -114,6 +119,7 @@ def _budget_problems(pack: Pack) -> Iterator[Problem]:
         examples = count(costs.round_examples, "validated example")
         yield pack.problem(
             "budget.round_cents",
+            "budget_too_small",
             f"{spec.budget.round_cents} pays for {examples} at {costs.example_most} cents each, fees included, but "
             f"rounds.target_fooling is {spec.rounds.target_fooling}; raise the budget or lower the target",
         )

@@ -42,6 +42,34 @@ def test_many_mistakes_are_counted_and_other_files_are_still_checked(outfox: Out
     assert sum("validate.xml:" in line for line in reported) == 1
 
 
+def test_each_problem_has_a_code_for_programs(outfox: Outfox, copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / "contexts.jsonl", '"prompt": ', '"promt": ')
+    replace_in(folder / "validate.xml", "<Header", "<Haeder")
+    report = json.loads(outfox("templates", "check", folder, "--json").err)
+    codes = {(one["file"], one["code"]) for one in report["details"]}
+    assert codes == {("contexts.jsonl", "text_missing"), ("validate.xml", "tag_unknown")}
+    assert report["problems"][0].endswith(report["details"][0]["text"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "code"),
+    [
+        ("pay:", "salary:", "setting_unknown"),
+        ("kind: classification", "kind: qa", "setting_conflict"),
+        ("kind: classification", "kind: essay", "setting_invalid"),
+        ("kind: classification\n", "", "setting_missing"),
+        ("kind: classification", "kind: [", "yaml_invalid"),
+        ("name: sentiment", "name: feelings", "name_differs"),
+    ],
+)
+def test_a_mistake_in_task_yaml_has_a_code(outfox: Outfox, copy_of: CopyOf, old: str, new: str, code: str) -> None:
+    folder = copy_of("sentiment")
+    replace_in(folder / "task.yaml", old, new)
+    report = json.loads(outfox("templates", "check", folder, "--json").err)
+    assert code in {one["code"] for one in report["details"]}
+
+
 def test_a_choice_with_another_title_than_its_label_is_reported(outfox: Outfox, copy_of: CopyOf) -> None:
     folder = copy_of("sentiment")
     replace_in(folder / "validate.xml", 'value="Negative"', 'value="Bad"')

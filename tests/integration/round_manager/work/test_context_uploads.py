@@ -70,7 +70,7 @@ def test_uploading_the_same_file_again_changes_nothing(season: Season, *, replac
 def test_a_mistake_late_in_a_file_stores_nothing(season: Season) -> None:
     def broken() -> Iterable[PackContext]:
         yield from (row(f"c{number}") for number in range(700))
-        raise PackError([Problem("contexts.csv", 702, "has no text")])
+        raise PackError([Problem("contexts.csv", 702, "text_missing", "has no text")])
 
     before = snapshot(season)
     with pytest.raises(PackError, match=r"contexts\.csv:702"):
