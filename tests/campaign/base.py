@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import select
 
 from ml_backend.hashing import json_sha256
-from ml_backend.manifest import Manifest, version_of
+from ml_backend.manifest import TrainedManifest, version_of
 from round_manager.database.store import Store
 from round_manager.models import AuditEntry, Context, Round, RoundStatus, Task
 from round_manager.services.context import Actor, ServiceContext
@@ -114,7 +114,7 @@ def changed_pack(name: str, *, contexts: int | None, seeds: bool, terms: Mapping
     return pack
 
 
-def manifest_for(spec: TaskSpec, note: str = "", parent: str | None = None) -> Manifest:
+def manifest_for(spec: TaskSpec, note: str = "", parent: str | None = None) -> TrainedManifest:
     """Return the manifest of a version that fits the task; another note makes it another version."""
     data = {"sha256": json_sha256(note), "rows": 1}
     content: dict[str, Any] = {
@@ -138,4 +138,4 @@ def manifest_for(spec: TaskSpec, note: str = "", parent: str | None = None) -> M
         "created_at": "2027-03-01T12:00:00+00:00",
         "files": {"model.safetensors": {"sha256": "1" * 64, "size": 1}, "README.md": {"sha256": "2" * 64, "size": 1}},
     }
-    return Manifest.model_validate({**content, "version": version_of(content)})
+    return TrainedManifest.model_validate({**content, "version": version_of(content)})
