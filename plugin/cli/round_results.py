@@ -16,9 +16,8 @@ from plugin.wiring import Application
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from round_manager.archive.freeze import Frozen
     from round_manager.rates import Rate
-    from round_manager.services.archives import ArchiveVerified
+    from round_manager.services.archives import ArchiveVerified, Frozen
     from round_manager.services.context import ServiceContext
     from round_manager.validation.metrics import Counts, RoundMetrics
     from round_manager.validation.voted_examples import Validator

@@ -1,20 +1,54 @@
 """Use cases about archives: freeze closed rounds and verify archives."""
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass
+from datetime import datetime
+from importlib.metadata import version as installed_version
+from pathlib import Path
 
+import pyarrow as pa
+from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
-from common.progress import Progress
-from round_manager.archive.freeze import Frozen, freeze
+from common.progress import NoProgress, Progress
+from round_manager.archive.files import ArchiveFiles, ArchiveManifest
+from round_manager.archive.round_rows import RoundRows, StoredTexts
+from round_manager.archive.split_plan import Sides, SplitPlan, SplitReport, plan_splits, split_seed
 from round_manager.archive.storage import Archives, opened_archive
 from round_manager.archive.verification import Verification, verify
-from round_manager.errors import ArchiveNotFound, RoundNotClosed
+from round_manager.audit import note
+from round_manager.bulk_rows import NameLookup, PlainRows
+from round_manager.database.store import Store, process_lock
+from round_manager.errors import ArchiveConflict, ArchiveNotFound, RoundNotClosed
 from round_manager.learning.training_data import closed_rounds
-from round_manager.models import Round, Task
+from round_manager.models import Attempt, AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task, spec_of
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.tasks.rounds import find_round
+from round_manager.tasks.rounds import collected, find_round
 from round_manager.tasks.tasks import find_task
+
+# Actions of the audit log.
+SPLIT, FROZEN, MOVED = "split", "frozen", "archive moved"
+BATCH = 10_000
+CLOSED = "the round is closed"
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A frozen round: the address of this archive and of the round's own one, its hash, and its rows by table.
+
+    `already` says whether it was frozen before, `moved` whether its own archive has another address now.
+    """
+
+    task: str
+    round: int
+    where: str
+    own: str
+    sha256: str
+    rows: dict[str, int]
+    splits: SplitReport
+    already: bool
+    moved: bool = False
 
 
 @dataclass(frozen=True)
@@ -38,13 +72,43 @@ def freeze_round(
 ) -> Frozen:
     """Write the archive of a closed round, by default the newest, and fix its splits; safe to repeat.
 
-    A frozen round gets an identical copy in another place, which becomes its own archive with `move`.
+    If the round is already frozen, its archive is written again and compared; an archive that would differ is refused.
+    In another place it is a copy, which becomes the round's own archive with `move`.
     """
-    with context.store.read() as session:
-        chosen = _closed_round(session, find_task(session, task), number)
-    return freeze(
-        context.store, chosen.id, archives, context.clock, actor=actor.name, reason=reason, move=move, progress=progress
-    )
+    store, clock = context.store, context.clock
+    with store.read() as session:
+        owner = find_task(session, task)
+        round = _closed_round(session, owner, number)
+        if round.status is not RoundStatus.CLOSED:
+            text = f"round {round.number} of {task} is {round.status.value}; only a closed round can be frozen"
+            raise RoundNotClosed(text, hint=Hint("close_round", task=task))
+    with process_lock(store, f"freeze-{round.id}"):
+        splits = split_round(context, actor, round.id)
+        with store.read() as session:
+            round = session.get_one(Round, round.id)
+        last_attempt = _last_attempt(store, round)
+
+        def fill(draft: Path) -> ArchiveManifest:
+            manifest = _fill(store, owner, round, draft, last_attempt, splits, progress or NoProgress())
+            _check_same_as_before(round, manifest)
+            return manifest
+
+        manifest = archives.keep(task, round.number, fill)
+        where = archives.where(task, round.number)
+        with store.write() as session:
+            row, now, who = session.get_one(Round, round.id), clock.now(), actor.name
+            if row.frozen_at is None:
+                row.frozen_at, row.archive_sha256, row.archive_uri = now, manifest.sha256, where
+                after = {"archive": where, "sha256": manifest.sha256, "last_attempt": last_attempt}
+                note(session, FROZEN, row, actor=who, reason=reason, now=now, of=row, after=after)
+            elif move and where != row.archive_uri:
+                before, row.archive_uri = {"archive": row.archive_uri}, where
+                after = {"archive": where}
+                note(session, MOVED, row, actor=who, reason=reason, now=now, of=row, before=before, after=after)
+    own = where if move else round.archive_uri or where
+    moved = round.archive_uri not in (None, own)
+    rows = {name.removesuffix(".parquet"): one.rows for name, one in manifest.files.items() if "parquet" in name}
+    return Frozen(task, round.number, where, own, manifest.sha256, rows, splits, round.frozen_at is not None, moved)
 
 
 def unfrozen_rounds(context: ServiceContext, task: str) -> list[int]:
@@ -78,3 +142,153 @@ def _closed_round(session: Session, task: Task, number: int | None) -> Round:
     if not closed:
         raise RoundNotClosed(f"{task.name} has no closed round yet", hint=Hint("close_round", task=task.name))
     return closed[-1]
+
+
+def split_round(context: ServiceContext, actor: Actor, round_id: int) -> SplitReport:
+    """Put every verified example of a closed round into train or held out, unless it is a duplicate; done once.
+
+    It takes several small transactions, so that other processes can write; safe to repeat after an interruption.
+    """
+    store = context.store
+    with store.read() as session:
+        round = session.get_one(Round, round_id)
+    # Two rounds that are split at the same time would not see the sides that the other one gives to workers.
+    with process_lock(store, f"split-{round.task_id}"):
+        with store.read() as session:
+            done = split_report(session, round)
+            if done is not None:
+                return done
+            task = session.get_one(Task, round.task_id)
+            texts = StoredTexts(session, task, round)
+            sides = _sides(session, round, texts.workers)
+            plan, report = plan_splits(texts, spec_of(round).rounds, split_seed(task.name, round.number), sides)
+        last = 0
+        while last >= 0:
+            with store.write() as session:
+                last = _apply_splits(session, round, plan, texts.workers, last)
+        with store.write() as session:
+            note(
+                session,
+                SPLIT,
+                round,
+                actor=actor.name,
+                reason=CLOSED,
+                now=context.now(),
+                of=round,
+                after=report.as_data(),
+            )
+    return report
+
+
+def split_report(session: Session, round: Round) -> SplitReport | None:
+    """Return how the round was split, if it was."""
+    entries = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == SPLIT)
+    after = session.scalar(entries.order_by(AuditEntry.id).limit(1))
+    return SplitReport.read(after) if after else None
+
+
+def _sides(session: Session, round: Round, workers: NameLookup) -> Sides:
+    """Return the sides that the task's other split rounds gave to workers."""
+    split = select(AuditEntry.round_id).where(AuditEntry.action == SPLIT, AuditEntry.round_id.is_not(None))
+    others = select(Round).where(Round.task_id == round.task_id, Round.id != round.id, Round.id.in_(split))
+    rounds = session.scalars(others.order_by(Round.number)).all()
+    on: dict[Split, set[str]] = {part: set() for part in Split}
+    for one in rounds:
+        met = select(Example.author_id, Example.split).where(Example.round_id == one.id, Example.split.is_not(None))
+        rows = session.execute(met.distinct()).all()
+        for (_, part), worker in zip(rows, workers.of([author for author, _ in rows]), strict=True):
+            if part is not None:
+                on[part].add(worker)
+    train = frozenset(on[Split.TRAIN])
+    return Sides(tuple(one.number for one in rounds), train, frozenset(on[Split.HELD_OUT]) - train)
+
+
+def _apply_splits(session: Session, round: Round, plan: SplitPlan, workers: NameLookup, after: int) -> int:
+    """Apply the plan to the next examples; return the id of the last one, or -1 if there are no more."""
+    plain = PlainRows(session)
+    columns = (Example.id, plain.hex(Example.public_id), Example.author_id, plain.word(Example.split))
+    # All of them, not only verified ones: SQLite would use another index and sort the round for every batch.
+    wanted = select(*columns, plain.word(Example.status)).where(Example.round_id == round.id, Example.id > after)
+    rows = plain.fetch(wanted.order_by(Example.id).limit(BATCH))
+    verified = [row for row in rows if row[4] == ExampleStatus.VERIFIED]
+    authors = workers.of([row[2] for row in verified])
+    moved: dict[Split | None, list[int]] = defaultdict(list)
+    for (number, example, _, split, _), author in zip(verified, authors, strict=True):
+        part = plan.part(example, author)
+        if part != split:
+            moved[part].append(number)
+    for part, numbers in moved.items():
+        session.connection().execute(update(Example).where(Example.id.in_(_padded(numbers))).values(split=part))
+    return int(rows[-1][0]) if rows else -1
+
+
+def _padded(numbers: list[int]) -> list[int]:
+    """Return the numbers, the last one repeated up to a power of two.
+
+    SQLite's driver caches the last hundred statements, half a megabyte each; each length would be another statement.
+    """
+    return numbers + numbers[-1:] * ((1 << (len(numbers) - 1).bit_length()) - len(numbers))
+
+
+def _last_attempt(store: Store, round: Round) -> int:
+    """Return the id of the last attempt in the archive; attempts that arrive after the first freeze are left out."""
+    with store.write() as session:
+        if round.frozen_at is not None:
+            entries = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == FROZEN)
+            after = session.scalar(entries.order_by(AuditEntry.id).limit(1))
+            return int((after or {})["last_attempt"])
+        if session.get_bind().dialect.name == "postgresql":
+            # Ids are assigned before rows become visible: wait for transactions that store attempts now, so that no
+            # row with a lower id appears later.
+            session.execute(text("LOCK TABLE attempt IN SHARE MODE"))
+        return session.scalar(select(func.max(Attempt.id)).where(Attempt.round_id == round.id)) or 0
+
+
+def _fill(
+    store: Store, task: Task, round: Round, draft: Path, last_attempt: int, splits: SplitReport, progress: Progress
+) -> ArchiveManifest:
+    with store.read() as session, ArchiveFiles(draft) as files:
+        stored = sum(collected(session, round).stored.values())
+        rows = RoundRows(session, task, round, last_attempt=last_attempt, beside=files.made)
+        columns = rows.tables.columns
+        progress.start(stored, f"freezing round {round.number} of {task.name}")
+        examples, votes = files.table("examples", columns.examples), files.table("votes", columns.votes)
+        statuses: Counter[str] = Counter()
+        for some, their_votes in files.made(rows.tables.examples, rows.examples()):
+            examples.write(some)
+            votes.write(their_votes)
+            statuses.update({one["values"]: one["counts"] for one in some["status"].value_counts().to_pylist()})
+            progress.advance(some.num_rows)
+        files.add(examples, votes)
+        files.write("attempts", columns.attempts, files.made(rows.tables.attempts, rows.attempts()))
+        files.write("contexts", columns.contexts, rows.contexts())
+        models = rows.models()
+        files.write("models", columns.models, [models])
+        progress.finish()
+        return ArchiveManifest(
+            task=task.name,
+            round=round.number,
+            kind=columns.spec.kind,
+            opened_at=_time(round.opened_at),
+            validating_at=_time(round.validating_at),
+            closed_at=_time(round.closed_at),
+            spec_sha256=round.spec_sha256,
+            spec=round.spec,
+            models=models.select(["version", "rank", "sha256"]).to_pylist(),
+            examples=dict(statuses),
+            splits=splits.as_data(),
+            written_by={"outfox": installed_version("outfox"), "pyarrow": pa.__version__},
+            files=files.entries,
+        )
+
+
+def _check_same_as_before(round: Round, manifest: ArchiveManifest) -> None:
+    if round.archive_sha256 not in (None, manifest.sha256):
+        made = ", ".join(f"{name} {version}" for name, version in manifest.written_by.items())
+        text = f"round {round.number} was frozen as {str(round.archive_sha256)[:12]} and would now be"
+        advice = "use the versions that its manifest names, or copy the first archive"
+        raise ArchiveConflict(f"{text} {manifest.sha256[:12]} (with {made}); {advice}")
+
+
+def _time(at: datetime | None) -> str:
+    return at.isoformat() if at else ""

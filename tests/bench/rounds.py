@@ -30,9 +30,11 @@ from common.clock import SystemClock
 from plugin.cli import run
 from plugin.cli.output import console, table
 from plugin.cli.progress import ProgressBar
-from round_manager.archive.freeze import freeze, split_round
 from round_manager.archive.storage import open_archives
 from round_manager.database.store import open_store
+from round_manager.models import Round, Task
+from round_manager.services.archives import freeze_round, split_round
+from round_manager.services.context import Actor, ServiceContext
 from tests.bench.big_round import close_round, fill_round
 from tests.bench.round_pages import page_times
 
@@ -56,10 +58,13 @@ def freeze_here(home: Path) -> None:
     """Split and freeze the round of a home in this process, and print time and memory."""
     close_round(home / "outfox.db")
     with open_store(f"sqlite:///{home / 'outfox.db'}") as store:
+        context, actor = ServiceContext(store, SystemClock()), Actor("bench")
+        with store.read() as session:
+            task = session.get_one(Task, session.get_one(Round, 1).task_id).name
         begun = time.perf_counter()
-        split_round(store, 1, SystemClock())
+        split_round(context, actor, 1)
         split = time.perf_counter()
-        frozen = freeze(store, 1, open_archives(str(home / "archives")), SystemClock(), actor="bench", reason="bench")
+        frozen = freeze_round(context, actor, task, open_archives(str(home / "archives")), reason="bench")
         ended = time.perf_counter()
     told = {"rows": frozen.rows["examples"], "split": split - begun, "freeze": ended - split, "rss_mb": most_memory()}
     print(json.dumps(told))

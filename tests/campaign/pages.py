@@ -209,7 +209,7 @@ class PageWork(ExampleInputs):
 
     def add_verified(self, number: int, *, fooled: bool = True) -> None:
         """Store this many validated examples."""
-        decided = {"status": ExampleStatus.VERIFIED, "gold_label": "positive", "decided_at": self.now}
+        decided: dict[str, Any] = {"status": ExampleStatus.VERIFIED, "gold_label": "positive", "decided_at": self.now}
         for _ in range(number):
             self.add_example(fooled=fooled, wanted=0, **decided)
 

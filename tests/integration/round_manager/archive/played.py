@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 
 from common.clock import Clock
 from ml_backend.hashing import json_sha256
-from round_manager.archive.freeze import Frozen, freeze
 from round_manager.archive.storage import Archives
 from round_manager.database.columns import EPOCH
 from round_manager.database.store import Store
@@ -29,6 +28,8 @@ from round_manager.models import (
     Vote,
     ensure_worker,
 )
+from round_manager.services.archives import Frozen, freeze_round
+from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.rounds import open_round
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.round_manager.stage import Stage, set_stage
@@ -51,7 +52,8 @@ class Played:
 
     def freeze(self, archives: Archives, clock: Clock | None = None) -> Frozen:
         """Freeze the round."""
-        return freeze(self.store, self.round_id, archives, clock or SettableClock(), actor="ada", reason="a test")
+        context, task = ServiceContext(self.store, clock or SettableClock()), self.stage.task.name
+        return freeze_round(context, Actor("ada"), task, archives, number=self.number, reason="a test")
 
     def play_next(self, **changes: Any) -> "Played":
         """The next round of the same task, closed too."""

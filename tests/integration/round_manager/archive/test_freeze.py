@@ -12,13 +12,14 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select
 
-from round_manager.archive.freeze import freeze, split_round
 from round_manager.archive.round_rows import RoundRows
 from round_manager.archive.storage import open_archives
 from round_manager.archive.verification import verify
 from round_manager.database.store import Store, open_store
 from round_manager.errors import ArchiveConflict, ArchiveError, RoundNotClosed
 from round_manager.models import AuditEntry, Context, Example, Round, Task, Worker
+from round_manager.services.archives import freeze_round, split_round
+from round_manager.services.context import Actor, ServiceContext
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.databases import Databases
 from tests.integration.round_manager.archive.played import DAY, Played, late_attempt, play, text_of
@@ -133,7 +134,8 @@ def test_two_concurrent_freezes_create_one_archive(played: Played, tmp_path: Pat
     def run() -> None:
         with open_store(played.store.engine.url.render_as_string(hide_password=False)) as own:
             archives = open_archives(str(tmp_path))
-            done.append(freeze(own, played.round_id, archives, SettableClock(), actor="ada", reason="").sha256)
+            context, task = ServiceContext(own, SettableClock()), played.stage.task.name
+            done.append(freeze_round(context, Actor("ada"), task, archives, number=played.number).sha256)
 
     threads = [threading.Thread(target=run) for _ in range(2)]
     for thread in threads:
@@ -187,7 +189,7 @@ def test_a_full_disk_leaves_no_archive_no_draft_and_an_unfrozen_round(
     played = play(store)
     kept = played.freeze(open_archives(str(tmp_path / "kept")))
     other = played.play_next()
-    split_round(store, other.round_id, SettableClock())
+    split_round(ServiceContext(store, SettableClock()), Actor("ada"), other.round_id)
     with full_disk(most_bytes), pytest.raises(ArchiveError, match="File too large"):
         other.freeze(open_archives(str(tmp_path / "kept")))
     assert [path.name for path in Path(kept.where).parent.iterdir()] == ["round-1"]
@@ -196,7 +198,7 @@ def test_a_full_disk_leaves_no_archive_no_draft_and_an_unfrozen_round(
 
 
 def test_a_full_disk_leaves_no_empty_archive_folders(played: Played, tmp_path: Path) -> None:
-    split_round(played.store, played.round_id, SettableClock())
+    split_round(ServiceContext(played.store, SettableClock()), Actor("ada"), played.round_id)
     (tmp_path / "mine").mkdir()
     for place in (tmp_path / "new" / "place", tmp_path / "mine"):
         with full_disk(5_000), pytest.raises(ArchiveError):
@@ -214,8 +216,9 @@ def test_a_full_disk_during_the_duplicate_search_leaves_the_round_unchanged(play
 
 def test_a_round_that_is_open_is_not_frozen(store: Store, tmp_path: Path) -> None:
     stage = set_stage(store, "sentiment")
+    context, archives = ServiceContext(store, SettableClock()), open_archives(str(tmp_path))
     with pytest.raises(RoundNotClosed):
-        freeze(store, stage.round.id, open_archives(str(tmp_path)), SettableClock(), actor="ada", reason="")
+        freeze_round(context, Actor("ada"), stage.task.name, archives, number=stage.round.number)
     assert list(tmp_path.iterdir()) == []
 
 

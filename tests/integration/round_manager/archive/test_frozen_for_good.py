@@ -6,7 +6,6 @@ from pathlib import Path
 
 from sqlalchemy import select
 
-from round_manager.archive.freeze import Frozen
 from round_manager.archive.storage import open_archives
 from round_manager.database.store import open_store
 from round_manager.examples.attempts import store_attempts
@@ -21,6 +20,7 @@ from round_manager.models import (
     Round,
     Task,
 )
+from round_manager.services.archives import Frozen
 from round_manager.tasks.rounds import open_round
 from tests.fakes.clock import NOON
 from tests.integration.databases import Databases

@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 import outfox
-from round_manager.archive.freeze import freeze
 from round_manager.archive.storage import open_archives
 from round_manager.database.store import Store
 from round_manager.models import Example, HitKind
+from round_manager.services.archives import freeze_round
+from round_manager.services.context import Actor, ServiceContext
 from round_manager.validation.metrics import round_metrics
 from round_manager.work.validation_work import Judgement, judge_item
 from tests.campaign import MINUTE, Campaign, start_campaign
@@ -42,8 +43,8 @@ def judged(campaign: Campaign, worker: str, *counts: int | None) -> None:
 
 def frozen(campaign: Campaign, folder: Path) -> dict[str, bytes]:
     """The files of the round's archive."""
-    round_id, clock, places = campaign.round_id, campaign.clock, open_archives(str(folder))
-    made = freeze(campaign.store, round_id, places, clock, actor="ada", reason="a test")
+    context, places = ServiceContext(campaign.store, campaign.clock), open_archives(str(folder))
+    made = freeze_round(context, Actor("ada"), campaign.task.name, places, reason="a test")
     return {path.name: path.read_bytes() for path in Path(made.where).iterdir()}
 
 

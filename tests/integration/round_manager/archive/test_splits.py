@@ -7,11 +7,12 @@ import pytest
 from sqlalchemy import select
 
 import outfox
-from round_manager.archive.freeze import split_report, split_round
 from round_manager.archive.split_plan import SplitReport
 from round_manager.archive.storage import open_archives
 from round_manager.database.store import Store
 from round_manager.models import Example, ExampleStatus, Split
+from round_manager.services.archives import split_report, split_round
+from round_manager.services.context import Actor, ServiceContext
 from tests.fakes.clock import SettableClock
 from tests.integration.round_manager.archive.played import Played, play, text_of
 
@@ -28,7 +29,7 @@ def parts(played: Played) -> dict[int, tuple[int, Split | None]]:
 
 
 def split(played: Played) -> SplitReport:
-    return split_round(played.store, played.round_id, SettableClock())
+    return split_round(ServiceContext(played.store, SettableClock()), Actor("ada"), played.round_id)
 
 
 def test_no_worker_is_in_both_parts_and_both_have_their_share(store: Store) -> None:

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from sqlalchemy import text
 
-from round_manager.archive import freeze
 from round_manager.archive.files import FILE
 from round_manager.archive.split_plan import FIRST_RULE, plan_splits
 from round_manager.archive.storage import open_archives
 from round_manager.archive.verification import Verification, verify
 from round_manager.errors import ArchiveCorrupt, ArchiveNotFound
 from round_manager.models import ExampleStatus, Round
+from round_manager.services import archives as archive_services
 from tests.integration.databases import Databases
 from tests.integration.round_manager.archive.forging import change_manifest, forge, set_column
 from tests.integration.round_manager.archive.played import Played, play, text_of
@@ -197,7 +197,7 @@ def test_an_archive_with_splits_of_the_first_rule_passes_verification(
     def text(number: int) -> str:
         return f"{text_of(number - number % 2)}{'!' * (number % 2)}"
 
-    monkeypatch.setattr(freeze, "plan_splits", partial(plan_splits, rule=FIRST_RULE))
+    monkeypatch.setattr(archive_services, "plan_splits", partial(plan_splits, rule=FIRST_RULE))
     with any_databases.opened() as store:
         # The second worker's every text is nearly one of the first's.
         played = play(store, text=text, author=lambda number: number % 2, statuses=(ExampleStatus.VERIFIED,))

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from round_manager.archive.freeze import split_round
 from round_manager.errors import NothingToLearn, RoundNotClosed, RoundNotReady
 from round_manager.examples.submissions import content_sha256
 from round_manager.learning.training_data import TrainingRows, rows_to_learn, training_rows
 from round_manager.models import ExampleStatus, Round, Split
+from round_manager.services.archives import split_round
+from round_manager.services.context import Actor, ServiceContext
 from templates import SeedRow, find_pack
 from templates.spec import TaskSpec
 from tests.fakes.clock import SettableClock
@@ -112,7 +113,7 @@ def test_the_training_rows_of_a_round_are_its_train_split(school: School) -> Non
     last = school.round_over([Row(f"{word} and nothing else.") for word in WORDS.split()], split=False)
     with school.store.read() as session:
         assert rows_to_learn(session, session.get_one(Round, last.id)) is None
-    report = split_round(school.store, last.id, SettableClock())
+    report = split_round(ServiceContext(school.store, SettableClock()), Actor("ada"), last.id)
     with school.store.read() as session:
         assert rows_to_learn(session, session.get_one(Round, last.id)) == report.train
     data = school.rows()
