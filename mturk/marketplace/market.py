@@ -11,13 +11,13 @@ from sqlalchemy import Engine, bindparam, delete, exists, not_, or_, select
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
+from common.database import UtcTime, read_only
 from mturk.marketplace import assignments, hits
-from mturk.marketplace.database import open_database, read_only
-from mturk.marketplace.tables.base import UtcDateTime
+from mturk.marketplace.database import open_database
 from mturk.marketplace.tables.work import TOKEN_LIFE, Assignment, AssignmentStatus, Hit, RequestToken
 
 # Built once, because every transaction runs it.
-_NOW = bindparam("now", type_=UtcDateTime())
+_NOW = bindparam("now", type_=UtcTime())
 _DUE = select(
     or_(
         exists().where(Assignment.status == AssignmentStatus.ACCEPTED, Assignment.deadline <= _NOW),

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from sqlalchemy import Integer, Select, cast, or_, select
 from sqlalchemy.orm import Session, aliased
 
+from common.database import EPOCH, MICROSECOND
 from round_manager.archive.duplicates import WrittenBatch, written_batch
 from round_manager.archive.tables import TEXT, ArchiveTables, Columns, StoredAttempts, StoredExamples
 from round_manager.bulk_rows import ColumnBatch, ColumnReader, NameLookup, PlainRows, RawColumns, chunks, pseudonyms
-from round_manager.database.columns import EPOCH, MICROSECOND, equals_unindexed, json_text
+from round_manager.database.columns import equals_unindexed, json_text
 from round_manager.models import (
     Attempt,
     Context,

@@ -2,19 +2,18 @@
 
 import json
 import secrets
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import JSON, BigInteger, ColumnElement, DateTime, Dialect, Integer, Text
+from sqlalchemy import JSON, BigInteger, ColumnElement, Dialect, Integer, Text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import InstrumentedAttribute
-from sqlalchemy.types import TypeDecorator, TypeEngine
+from sqlalchemy.types import TypeDecorator
 
+from common import database
 from round_manager.errors import BadValueError
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
 # JSON that is written close to the recursion limit could not be read back where the stack is already deeper.
 MAX_JSON_DEPTH = 100
 TOO_DEEP = f"the value is nested more than {MAX_JSON_DEPTH} levels deep"
@@ -26,32 +25,11 @@ Id = BigInteger().with_variant(Integer(), "sqlite")
 Json = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 
 
-class UtcTime(TypeDecorator[datetime]):
-    """A time in UTC to the microsecond: timestamptz, or in SQLite microseconds since 1970 as an integer."""
+class UtcTime(database.UtcTime):
+    """A time in UTC to the microsecond."""
 
-    impl = DateTime(timezone=True)
     cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Return the type that the database stores."""
-        return dialect.type_descriptor(BigInteger() if dialect.name == "sqlite" else DateTime(timezone=True))
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Reject a time without a time zone."""
-        if value is None:
-            return None
-        if not isinstance(value, datetime) or value.utcoffset() is None:
-            raise BadValueError(f"{value!r} is not a timezone-aware time")
-        return (value - EPOCH) // MICROSECOND if dialect.name == "sqlite" else value.astimezone(UTC)
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Return the time in UTC."""
-        if value is None:
-            return None
-        if isinstance(value, int):
-            return EPOCH + value * MICROSECOND
-        aware: datetime = value.astimezone(UTC)
-        return aware
+    refusal = BadValueError
 
 
 class Cents(TypeDecorator[int]):
@@ -91,7 +69,7 @@ def public_id(now: datetime) -> UUID:
     """Return a new id for use outside the system: a UUID version 7 (RFC 9562), sortable by time and not guessable."""
     if now.utcoffset() is None:
         raise BadValueError("the time of an id must be timezone-aware")
-    milliseconds = (now - EPOCH) // timedelta(milliseconds=1)
+    milliseconds = (now - database.EPOCH) // timedelta(milliseconds=1)
     value = (milliseconds & (1 << 48) - 1) << 80 | secrets.randbits(80)
     value = value & ~(0xF << 76) | 0x7 << 76
     return UUID(int=value & ~(0x3 << 62) | 0x2 << 62)

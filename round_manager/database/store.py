@@ -16,8 +16,9 @@ from typing import Self
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
+from common.database import read_only
 from round_manager import migrations
-from round_manager.database.engine import open_engine, reading
+from round_manager.database.engine import open_engine
 from round_manager.errors import StoreUnavailableError
 from round_manager.migrations import Schema
 
@@ -32,7 +33,7 @@ class Store:
     def __init__(self, engine: Engine, info: Mapping[str, object] | None = None) -> None:
         self.engine = engine
         self._info = dict(info or {})
-        self._reading = reading(engine)
+        self._reading = read_only(engine)
 
     @contextmanager
     def write(self) -> Iterator[Session]:

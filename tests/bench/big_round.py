@@ -9,7 +9,8 @@ from typing import Any
 
 from sqlalchemy import select, text
 
-from round_manager.database.columns import EPOCH, json_text, public_id
+from common.database import EPOCH
+from round_manager.database.columns import json_text, public_id
 from round_manager.database.store import open_store
 from round_manager.examples.submissions import content_sha256
 from round_manager.models import Round, RoundStatus

@@ -4,47 +4,18 @@ import enum
 import hashlib
 import secrets
 import string
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, ClassVar, dataclass_transform
 
-from sqlalchemy import JSON, BigInteger, DateTime, Dialect, Enum, Integer, MetaData, Text
+from sqlalchemy import JSON, BigInteger, Enum, Integer, MetaData, Text
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column
-from sqlalchemy.types import TypeDecorator, TypeEngine
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
+from common.database import UtcTime
+
 ID_ALPHABET = string.ascii_uppercase + string.digits
 
 # SQLite generates numbers only for a column of type INTEGER.
 RowNumber = BigInteger().with_variant(Integer(), "sqlite")
-
-
-class UtcDateTime(TypeDecorator[datetime]):
-    """A timezone-aware time in UTC; SQLite stores it as microseconds since 1970."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def load_dialect_impl(self, dialect: Dialect) -> TypeEngine[Any]:
-        """Return the type of the column in the database."""
-        return dialect.type_descriptor(BigInteger() if dialect.name == "sqlite" else DateTime(timezone=True))
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
-        """Refuse a time without a time zone: it would be stored as a different time."""
-        if value is None:
-            return None
-        if value.utcoffset() is None:
-            raise ValueError(f"{value!r} has no time zone")
-        return (value - EPOCH) // MICROSECOND if dialect.name == "sqlite" else value
-
-    def process_result_value(self, value: Any, dialect: Dialect) -> datetime | None:
-        """Return an aware time in UTC."""
-        if value is None:
-            return None
-        if isinstance(value, int):
-            return EPOCH + value * MICROSECOND
-        aware: datetime = value.astimezone(UTC)
-        return aware
 
 
 def _values(choices: type[enum.Enum]) -> list[str]:
@@ -67,7 +38,7 @@ class Base(MappedAsDataclass, DeclarativeBase, kw_only=True, eq=False, repr=Fals
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         int: BigInteger,
         str: Text,
-        datetime: UtcDateTime,
+        datetime: UtcTime,
         dict[str, Any]: JSON,
         list[Any]: JSON,
         enum.Enum: Enum(enum.Enum, native_enum=False, length=40, values_callable=_values, validate_strings=True),

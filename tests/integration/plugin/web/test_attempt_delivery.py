@@ -101,7 +101,7 @@ def test_an_invalid_attempt_is_set_aside_and_the_others_arrive(
 def test_attempts_are_kept_while_the_database_is_locked(
     stage: Stage, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("round_manager.database.engine.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("common.database.BUSY_SECONDS", 0.05)
     holder = sqlite3.connect(settings.home_path / "outfox.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     sink = Carried(Application(settings).attempt_delivery(by_post=False), tmp_path / "spill")

@@ -120,7 +120,7 @@ def test_a_version_known_only_to_the_registry_is_registered_on_delivery(web: Web
 
 @pytest.mark.sqlite("there, one writer locks out all others")
 def test_a_locked_database_is_reported_with_retry_after(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("round_manager.database.engine.BUSY_SECONDS", 0.1)
+    monkeypatch.setattr("common.database.BUSY_SECONDS", 0.1)
     body = batch(web.stage.tried())
     holder = sqlite3.connect(web.settings.home_path / "outfox.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")

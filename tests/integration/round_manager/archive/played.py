@@ -11,9 +11,9 @@ from uuid import UUID
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
+from common.database import EPOCH
 from ml_backend.hashing import json_sha256
 from round_manager.archive.storage import Archives
-from round_manager.database.columns import EPOCH
 from round_manager.database.store import Store
 from round_manager.examples.submissions import content_sha256
 from round_manager.models import (

@@ -13,7 +13,6 @@ from sqlalchemy import NullPool, create_engine, make_url, select, text
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
-from round_manager.database import engine as engine_module
 from round_manager.database.store import Store, open_store
 from round_manager.errors import (
     DamagedStoreError,
@@ -91,7 +90,7 @@ def test_a_reading_transaction_sees_one_moment(world: World) -> None:
 
 
 def test_a_locked_database_is_reported_as_locked(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("common.database.BUSY_SECONDS", 0.05)
     with open_store(sqlite_url) as first, open_store(sqlite_url) as second, first.write() as session:
         session.execute(text("SELECT 1"))
         with pytest.raises(StoreBusyError) as caught, second.write() as late:
