@@ -6,20 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from crowd import port
 from crowd.errors import CrowdRefused, CrowdUnavailable, NotOnCrowd, RetryPolicy, WrongCrowdState
-from crowd.port import (
-    AssignmentState,
-    BlockedWorker,
-    BonusOrder,
-    CrowdQualification,
-    HitOrder,
-    HitState,
-    HitTerms,
-    PaidBonus,
-    PostedHit,
-    SubmittedAssignment,
-    UndeliveredMessage,
-)
 from crowd.profile import Price
 from mturk import shapes
 from mturk.connection import AlreadyDone, Connection, Endpoint, connect
@@ -51,14 +39,14 @@ class MTurkCrowd:
 
     def __init__(self, connection: Connection) -> None:
         self._wire = connection
-        self._types: dict[HitTerms, str] = {}
+        self._types: dict[port.HitTerms, str] = {}
         self._types_lock = threading.Lock()
 
     @property
     def name(self) -> str:
         return self._wire.name
 
-    def price(self, terms: HitTerms, max_assignments: int) -> Price:
+    def price(self, terms: port.HitTerms, max_assignments: int) -> Price:
         masters = any(one.qualification_id in MASTERS for one in terms.requirements)
         surcharge = MASTERS_PERCENT if masters else 0
         return MTURK.fees.reward(terms.reward_cents, max_assignments, surcharge_percent=surcharge)
@@ -69,7 +57,7 @@ class MTurkCrowd:
     def balance(self) -> int:
         return shapes.balance_of(self._wire.call("GetAccountBalance"))
 
-    def post(self, order: HitOrder) -> PostedHit:
+    def post(self, order: port.HitOrder) -> port.PostedHit:
         self._wire.check(order.token)
         question = external_question(order.page_url, order.frame_height)
         if order.max_assignments < 1:
@@ -88,12 +76,12 @@ class MTurkCrowd:
             return self._posted_before(order.token.key, repeat)
         return shapes.hit_of(answer.get("HIT", {}))
 
-    def hit(self, hit_id: str) -> PostedHit:
+    def hit(self, hit_id: str) -> port.PostedHit:
         return shapes.hit_of(self._wire.call("GetHIT", HITId=hit_id).get("HIT", {}))
 
-    def hits(self) -> Iterator[PostedHit]:
+    def hits(self) -> Iterator[port.PostedHit]:
         found = map(shapes.hit_of, self._wire.pages("ListHITs", "HITs"))
-        return (one for one in found if one.state is not HitState.DISPOSED)
+        return (one for one in found if one.state is not port.HitState.DISPOSED)
 
     def expire(self, hit_id: str) -> None:
         try:
@@ -101,27 +89,31 @@ class MTurkCrowd:
         except AlreadyDone:
             return  # MTurk refuses to set the same expiration twice
 
-    def assignments(self, hit_id: str, states: Sequence[AssignmentState] = ()) -> Iterator[SubmittedAssignment]:
+    def assignments(
+        self, hit_id: str, states: Sequence[port.AssignmentState] = ()
+    ) -> Iterator[port.SubmittedAssignment]:
         wanted = {"AssignmentStatuses": [one.value.capitalize() for one in states]} if states else {}
         return map(
             shapes.assignment_of, self._wire.pages("ListAssignmentsForHIT", "Assignments", HITId=hit_id, **wanted)
         )
 
-    def assignment(self, assignment_id: str) -> SubmittedAssignment:
+    def assignment(self, assignment_id: str) -> port.SubmittedAssignment:
         return shapes.assignment_of(self._wire.call("GetAssignment", AssignmentId=assignment_id).get("Assignment", {}))
 
     def approve(self, assignment_id: str, feedback: str = "") -> None:
-        self._decide("ApproveAssignment", AssignmentState.APPROVED, assignment_id, feedback)
+        self._decide("ApproveAssignment", port.AssignmentState.APPROVED, assignment_id, feedback)
 
     def reject(self, assignment_id: str, reason: str) -> None:
         if not reason.strip():
             raise CrowdRefused("a rejection needs a reason for the worker")
-        self._decide("RejectAssignment", AssignmentState.REJECTED, assignment_id, reason)
+        self._decide("RejectAssignment", port.AssignmentState.REJECTED, assignment_id, reason)
 
     def override_rejection(self, assignment_id: str, feedback: str = "") -> None:
-        self._decide("ApproveAssignment", AssignmentState.APPROVED, assignment_id, feedback, OverrideRejection=True)
+        self._decide(
+            "ApproveAssignment", port.AssignmentState.APPROVED, assignment_id, feedback, OverrideRejection=True
+        )
 
-    def bonus(self, order: BonusOrder) -> None:
+    def bonus(self, order: port.BonusOrder) -> None:
         if order.cents < 1:
             raise CrowdRefused(f"a bonus must be at least 1 cent, not {order.cents}")
         try:
@@ -136,13 +128,13 @@ class MTurkCrowd:
         except AlreadyDone:
             return
 
-    def bonuses(self, *, hit_id: str = "", assignment_id: str = "") -> Iterator[PaidBonus]:
+    def bonuses(self, *, hit_id: str = "", assignment_id: str = "") -> Iterator[port.PaidBonus]:
         if bool(hit_id) == bool(assignment_id):
             raise CrowdRefused("list bonuses for either a HIT or an assignment")
         of = {"HITId": hit_id} if hit_id else {"AssignmentId": assignment_id}
         return map(shapes.bonus_of, self._wire.pages("ListBonusPayments", "BonusPayments", **of))
 
-    def ensure_qualification(self, name: str, description: str) -> CrowdQualification:
+    def ensure_qualification(self, name: str, description: str) -> port.CrowdQualification:
         found = self._qualification(name)
         if found:
             return found
@@ -179,11 +171,11 @@ class MTurkCrowd:
     def unblock(self, worker_id: str, reason: str = "") -> None:
         self._remove("DeleteWorkerBlock", reason, WorkerId=worker_id)
 
-    def blocks(self) -> Iterator[BlockedWorker]:
+    def blocks(self) -> Iterator[port.BlockedWorker]:
         return map(shapes.blocked_of, self._wire.pages("ListWorkerBlocks", "WorkerBlocks"))
 
-    def notify(self, worker_ids: Sequence[str], subject: str, text: str) -> list[UndeliveredMessage]:
-        failures: list[UndeliveredMessage] = []
+    def notify(self, worker_ids: Sequence[str], subject: str, text: str) -> list[port.UndeliveredMessage]:
+        failures: list[port.UndeliveredMessage] = []
         for start in range(0, len(worker_ids), MESSAGES_PER_CALL):
             some = list(worker_ids[start : start + MESSAGES_PER_CALL])
             answer = self._wire.call("NotifyWorkers", Subject=subject, MessageText=text, WorkerIds=some)
@@ -194,13 +186,13 @@ class MTurkCrowd:
         to = {"Destination": queue_url, "Transport": "SQS", "Version": EVENTS_VERSION, "EventTypes": EVENTS}
         self._wire.call("UpdateNotificationSettings", HITTypeId=type_id, Notification=to, Active=True)
 
-    def _type_id(self, terms: HitTerms) -> str:
+    def _type_id(self, terms: port.HitTerms) -> str:
         with self._types_lock:
             if terms not in self._types:
                 self._types[terms] = shapes.type_id_of(self._wire.call("CreateHITType", **shapes.terms_shape(terms)))
             return self._types[terms]
 
-    def _posted_before(self, key: str, repeat: AlreadyDone) -> PostedHit:
+    def _posted_before(self, key: str, repeat: AlreadyDone) -> port.PostedHit:
         """Return the HIT that this token created; its id is in the marketplace's message or in the listing."""
         for hit_id in ID_PATTERN.findall(str(repeat)):
             try:
@@ -217,7 +209,9 @@ class MTurkCrowd:
             f"the token {key} created a HIT on {self.name} that is not listed there; find it before posting again"
         ) from repeat
 
-    def _decide(self, operation: str, wanted: AssignmentState, assignment_id: str, feedback: str, **more: Any) -> None:
+    def _decide(
+        self, operation: str, wanted: port.AssignmentState, assignment_id: str, feedback: str, **more: Any
+    ) -> None:
         optional = {"RequesterFeedback": feedback} if feedback else {}
         try:
             self._wire.call(operation, AssignmentId=assignment_id, **optional, **more)
@@ -234,7 +228,7 @@ class MTurkCrowd:
             if not error.remote_code.endswith(NOTHING_TO_REMOVE):
                 raise
 
-    def _qualification(self, name: str) -> CrowdQualification | None:
+    def _qualification(self, name: str) -> port.CrowdQualification | None:
         owned = self._wire.pages(
             "ListQualificationTypes", "QualificationTypes", MustBeRequestable=False, MustBeOwnedByCaller=True
         )

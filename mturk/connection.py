@@ -20,19 +20,7 @@ from botocore.exceptions import (
 )
 from botocore.parsers import ResponseParserError
 
-from crowd.errors import (
-    CrowdAccessDenied,
-    CrowdBusy,
-    CrowdError,
-    CrowdRefused,
-    CrowdUnavailable,
-    InsufficientFunds,
-    NotOnCrowd,
-    RetryPolicy,
-    TokenExpired,
-    TokenMissing,
-    WrongCrowdState,
-)
+from crowd import errors
 from crowd.port import Token
 from mturk.profile import MTURK
 
@@ -80,27 +68,27 @@ NO_RETRIES = Config(
 )
 
 
-class AlreadyDone(CrowdRefused):
+class AlreadyDone(errors.CrowdRefused):
     """The marketplace has already done this call."""
 
 
-def crowd_error(error: Exception, crowd: str, operation: str) -> CrowdError:
+def crowd_error(error: Exception, crowd: str, operation: str) -> errors.CrowdError:
     """Return the CrowdError for a failed call; its message never contains an access key."""
     if isinstance(error, ClientError):
         return _from_response(error.response, crowd, operation)
     if isinstance(error, NoCredentialsError | PartialCredentialsError):
-        return CrowdAccessDenied(f"{crowd} has no access key; set its id and its secret")
+        return errors.CrowdAccessDenied(f"{crowd} has no access key; set its id and its secret")
     if isinstance(error, ParamValidationError):
-        return CrowdRefused(f"{operation} was not sent to {crowd}: {error}", "ParamValidation")
+        return errors.CrowdRefused(f"{operation} was not sent to {crowd}: {error}", "ParamValidation")
     if isinstance(error, BotoCoreError):
         kind = type(error).__name__
-        return CrowdUnavailable(
+        return errors.CrowdUnavailable(
             f"{crowd} did not answer {operation} ({kind}); check that it is running at this address"
         )
-    return CrowdUnavailable(f"{crowd} sent an unreadable response to {operation}; check its address")
+    return errors.CrowdUnavailable(f"{crowd} sent an unreadable response to {operation}; check its address")
 
 
-def _from_response(response: dict[str, Any], crowd: str, operation: str) -> CrowdError:
+def _from_response(response: dict[str, Any], crowd: str, operation: str) -> errors.CrowdError:
     status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
     kind = str(response.get("Error", {}).get("Code", ""))
     # If a proxy answers instead of the marketplace, the message is its page.
@@ -108,27 +96,27 @@ def _from_response(response: dict[str, Any], crowd: str, operation: str) -> Crow
     full = str(response.get("TurkErrorCode") or kind)
     code = full.removeprefix(FAMILY)
     if kind in THROTTLED or code in THROTTLED or status == TOO_MANY:
-        return CrowdBusy(f"{crowd} limits the rate of {operation}; try again later")
+        return errors.CrowdBusy(f"{crowd} limits the rate of {operation}; try again later")
     if status >= SERVER_FAULT:
-        return CrowdUnavailable(f"{crowd} failed at {operation} (HTTP {status}); try again later")
+        return errors.CrowdUnavailable(f"{crowd} failed at {operation} (HTTP {status}); try again later")
     if status in ACCESS_STATUSES or kind in ACCESS_ERRORS or code in ACCESS_ERRORS:
         # The message of the marketplace can contain the key's id.
         advice = "check the access key's id and secret, and this machine's clock"
-        return CrowdAccessDenied(f"{crowd} rejected the access key for {operation} ({code}); {advice}", full)
+        return errors.CrowdAccessDenied(f"{crowd} rejected the access key for {operation} ({code}); {advice}", full)
     return _refusal_class(code, message)(f"{crowd} refused {operation}: {message or code}", full)
 
 
-def _refusal_class(code: str, message: str) -> type[CrowdRefused]:
+def _refusal_class(code: str, message: str) -> type[errors.CrowdRefused]:
     if code.endswith("DoesNotExist"):
-        return NotOnCrowd
+        return errors.NotOnCrowd
     if code == "InsufficientFunds":
-        return InsufficientFunds
+        return errors.InsufficientFunds
     if code in WRONG_STATES or (code.startswith("Invalid") and code.endswith("State")):
-        return WrongCrowdState
+        return errors.WrongCrowdState
     # MTurk does not document the error code of a repeated bonus, but its message is known.
     if code.endswith("AlreadyExists") or code == "DuplicateRequest" or "already been processed" in message:
         return AlreadyDone
-    return CrowdRefused
+    return errors.CrowdRefused
 
 
 @dataclass(frozen=True)
@@ -149,7 +137,7 @@ def _now() -> datetime:
 class Connection:
     """Makes the calls of MTurk's protocol; a call that fails after its retries raises a CrowdError."""
 
-    def __init__(self, client: Any, name: str, retries: RetryPolicy, now: Callable[[], datetime] = _now) -> None:
+    def __init__(self, client: Any, name: str, retries: errors.RetryPolicy, now: Callable[[], datetime] = _now) -> None:
         self.name = name
         self._client = client
         self._retries = retries
@@ -165,12 +153,12 @@ class Connection:
     def call_once(self, operation: str, token: Token, **members: Any) -> dict[str, Any]:
         """Make a call that creates or pays, once for its token; raise AlreadyDone if it was done before."""
         self.check(token)
-        doubts: list[CrowdUnavailable] = []
+        doubts: list[errors.CrowdUnavailable] = []
 
         def send() -> dict[str, Any]:
             try:
                 return self._once(operation, {**members, "UniqueRequestToken": token.key})
-            except CrowdUnavailable as error:
+            except errors.CrowdUnavailable as error:
                 doubts.append(error)
                 raise
 
@@ -178,12 +166,12 @@ class Connection:
             return self._retries.run(send, lambda: token.protects(self._now(), MTURK.token_lifetime))
         except AlreadyDone:
             raise
-        except CrowdRefused as error:
+        except errors.CrowdRefused as error:
             if not doubts:
                 raise
             # The marketplace may check the balance before the token, so that the refusal may be a consequence of the
             # attempt whose answer was lost.
-            raise CrowdUnavailable(f"{error}; an earlier attempt of the same call was not answered") from error
+            raise errors.CrowdUnavailable(f"{error}; an earlier attempt of the same call was not answered") from error
 
     def pages(self, operation: str, member: str, **members: Any) -> Iterator[dict[str, Any]]:
         """Yield the items of a listing, reading page after page as needed."""
@@ -195,18 +183,20 @@ class Connection:
             if not following:
                 return
             if following == place.get("NextToken"):
-                raise CrowdRefused(f"{self.name} keeps sending the same page of {operation}")
+                raise errors.CrowdRefused(f"{self.name} keeps sending the same page of {operation}")
             place = {"NextToken": following}
 
     def check(self, token: Token) -> None:
         """Raise an error for a token that is missing, malformed or expired."""
         if not token.key:
-            raise TokenMissing(f"a call that creates or pays on {self.name} needs a token")
+            raise errors.TokenMissing(f"a call that creates or pays on {self.name} needs a token")
         longest = MTURK.limits.token_length
         if len(token.key) > longest or not token.key.isascii() or any(one in token.key for one in " \t\r\n[]"):
-            raise CrowdRefused(f"a token has at most {longest} ASCII characters, without spaces and brackets")
+            raise errors.CrowdRefused(f"a token has at most {longest} ASCII characters, without spaces and brackets")
         if not token.protects(self._now(), MTURK.token_lifetime):
-            raise TokenExpired(f"the token {token.key} has expired; check {self.name} for it before sending again")
+            raise errors.TokenExpired(
+                f"the token {token.key} has expired; check {self.name} for it before sending again"
+            )
 
     def _once(self, operation: str, members: dict[str, Any]) -> dict[str, Any]:
         method = getattr(self._client, self._methods[operation])
@@ -216,7 +206,7 @@ class Connection:
             raise crowd_error(error, self.name, operation) from error
         # For botocore any page with status 200, even a proxy's login form, is the empty answer that means "paid".
         if "json" not in answer["ResponseMetadata"]["HTTPHeaders"].get("content-type", ""):
-            raise CrowdUnavailable(
+            raise errors.CrowdUnavailable(
                 f"the answer to {operation} is not from {self.name}; check its address and any proxy"
             )
         return answer
@@ -224,13 +214,13 @@ class Connection:
 
 def connect(
     endpoint: Endpoint,
-    retries: RetryPolicy | None = None,
+    retries: errors.RetryPolicy | None = None,
     now: Callable[[], datetime] = _now,
 ) -> Connection:
     """Return a connection for up to 16 threads; nothing is sent yet."""
     if not endpoint.access_key_id or not endpoint.secret:
         # Without keys boto3 would use any that it finds on this machine.
-        raise CrowdAccessDenied(f"{endpoint.name} has no access key; set its id and its secret")
+        raise errors.CrowdAccessDenied(f"{endpoint.name} has no access key; set its id and its secret")
     keep_headers_out_of_logs()
     try:
         client = boto3.session.Session(
@@ -239,13 +229,13 @@ def connect(
             region_name=endpoint.region,
         ).client("mturk", endpoint_url=endpoint.url, config=NO_RETRIES)
     except (BotoCoreError, ValueError) as error:
-        raise CrowdRefused(f"{endpoint.url} is not a valid address; use https://host") from error
-    return Connection(client, endpoint.name, retries or RetryPolicy(), now)
+        raise errors.CrowdRefused(f"{endpoint.url} is not a valid address; use https://host") from error
+    return Connection(client, endpoint.name, retries or errors.RetryPolicy(), now)
 
 
 def _refuse_without_token(params: dict[str, Any], **_event: Any) -> None:
     if not params.get("UniqueRequestToken"):
-        raise TokenMissing("a call that creates or pays has no token")
+        raise errors.TokenMissing("a call that creates or pays has no token")
 
 
 def keep_headers_out_of_logs() -> None:

@@ -13,21 +13,8 @@ from urllib.parse import urlsplit
 from xml.parsers import expat
 from xml.sax.saxutils import escape
 
+from crowd import port
 from crowd.errors import CrowdRefused, CrowdUnavailable
-from crowd.port import (
-    AssignmentState,
-    BlockedWorker,
-    Comparator,
-    CrowdQualification,
-    HitState,
-    HitTerms,
-    PaidBonus,
-    PostedHit,
-    Requirement,
-    Restriction,
-    SubmittedAssignment,
-    UndeliveredMessage,
-)
 from crowd.profile import BuiltInQualification
 
 QUESTION_SCHEMA = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2006-07-14/ExternalQuestion.xsd"
@@ -43,21 +30,21 @@ DOLLARS = re.compile(r"([0-9]{1,12})(?:\.([0-9]{0,2}))?", re.ASCII)
 REFERENCE = re.compile(r"(?:(?P<reason>.*) )?\[ref (?P<key>[^\[\]\s]+)\]", re.DOTALL)
 
 COMPARATORS = {
-    Comparator.EXISTS: "Exists",
-    Comparator.DOES_NOT_EXIST: "DoesNotExist",
-    Comparator.EQUAL: "EqualTo",
-    Comparator.NOT_EQUAL: "NotEqualTo",
-    Comparator.MORE: "GreaterThan",
-    Comparator.AT_LEAST: "GreaterThanOrEqualTo",
-    Comparator.LESS: "LessThan",
-    Comparator.AT_MOST: "LessThanOrEqualTo",
-    Comparator.IN: "In",
-    Comparator.NOT_IN: "NotIn",
+    port.Comparator.EXISTS: "Exists",
+    port.Comparator.DOES_NOT_EXIST: "DoesNotExist",
+    port.Comparator.EQUAL: "EqualTo",
+    port.Comparator.NOT_EQUAL: "NotEqualTo",
+    port.Comparator.MORE: "GreaterThan",
+    port.Comparator.AT_LEAST: "GreaterThanOrEqualTo",
+    port.Comparator.LESS: "LessThan",
+    port.Comparator.AT_MOST: "LessThanOrEqualTo",
+    port.Comparator.IN: "In",
+    port.Comparator.NOT_IN: "NotIn",
 }
 ACTIONS_GUARDED = {
-    Restriction.ACCEPT: "Accept",
-    Restriction.PREVIEW: "PreviewAndAccept",
-    Restriction.DISCOVER: "DiscoverPreviewAndAccept",
+    port.Restriction.ACCEPT: "Accept",
+    port.Restriction.PREVIEW: "PreviewAndAccept",
+    port.Restriction.DISCOVER: "DiscoverPreviewAndAccept",
 }
 QUALIFICATION_IDS: dict[str, str] = {
     BuiltInQualification.APPROVAL_RATE: "000000000000000000L0",
@@ -164,7 +151,7 @@ def reason_with_key(reason: str, key: str) -> str:
     return f"{reason} [ref {key}]" if reason else f"[ref {key}]"
 
 
-def terms_shape(terms: HitTerms) -> Shape:
+def terms_shape(terms: port.HitTerms) -> Shape:
     """Return the parameters of CreateHITType."""
     return {
         "Title": terms.title,
@@ -190,14 +177,14 @@ def type_id_of(shape: Shape) -> str:
 
 
 @_readable
-def hit_of(shape: Shape) -> PostedHit:
+def hit_of(shape: Shape) -> port.PostedHit:
     """Return a HIT."""
-    return PostedHit(
+    return port.PostedHit(
         hit_id=shape["HITId"],
         type_id=shape["HITTypeId"],
         group_id=shape.get("HITGroupId", ""),
         key=shape.get("RequesterAnnotation", ""),
-        state=HitState(shape["HITStatus"].lower()),
+        state=port.HitState(shape["HITStatus"].lower()),
         reward_cents=cents_of(shape["Reward"]),
         max_assignments=shape["MaxAssignments"],
         pending=shape.get("NumberOfAssignmentsPending", 0),
@@ -209,15 +196,15 @@ def hit_of(shape: Shape) -> PostedHit:
 
 
 @_readable
-def assignment_of(shape: Shape) -> SubmittedAssignment:
+def assignment_of(shape: Shape) -> port.SubmittedAssignment:
     """Return a submitted assignment."""
     # Both times are set if a rejection was overridden.
     decided = shape.get({"Approved": "ApprovalTime", "Rejected": "RejectionTime"}.get(shape["AssignmentStatus"], ""))
-    return SubmittedAssignment(
+    return port.SubmittedAssignment(
         assignment_id=shape["AssignmentId"],
         hit_id=shape["HITId"],
         worker_id=shape["WorkerId"],
-        state=AssignmentState(shape["AssignmentStatus"].lower()),
+        state=port.AssignmentState(shape["AssignmentStatus"].lower()),
         accepted_at=_utc(shape["AcceptTime"]),
         submitted_at=_utc(shape["SubmitTime"]),
         auto_approve_at=_utc(shape["AutoApprovalTime"]) if shape.get("AutoApprovalTime") else None,
@@ -228,11 +215,11 @@ def assignment_of(shape: Shape) -> SubmittedAssignment:
 
 
 @_readable
-def bonus_of(shape: Shape) -> PaidBonus:
+def bonus_of(shape: Shape) -> port.PaidBonus:
     """Return a bonus, with its reason and our key separated."""
     reason = shape.get("Reason", "")
     found = REFERENCE.fullmatch(reason)
-    return PaidBonus(
+    return port.PaidBonus(
         key=found["key"] if found else "",
         worker_id=shape["WorkerId"],
         assignment_id=shape["AssignmentId"],
@@ -243,24 +230,24 @@ def bonus_of(shape: Shape) -> PaidBonus:
 
 
 @_readable
-def qualification_of(shape: Shape) -> CrowdQualification:
+def qualification_of(shape: Shape) -> port.CrowdQualification:
     """Return a qualification."""
-    return CrowdQualification(shape["QualificationTypeId"], shape["Name"], shape.get("Description", ""))
+    return port.CrowdQualification(shape["QualificationTypeId"], shape["Name"], shape.get("Description", ""))
 
 
 @_readable
-def blocked_of(shape: Shape) -> BlockedWorker:
+def blocked_of(shape: Shape) -> port.BlockedWorker:
     """Return a blocked worker."""
-    return BlockedWorker(shape["WorkerId"], shape.get("Reason", ""))
+    return port.BlockedWorker(shape["WorkerId"], shape.get("Reason", ""))
 
 
 @_readable
-def undelivered_of(shape: Shape) -> UndeliveredMessage:
+def undelivered_of(shape: Shape) -> port.UndeliveredMessage:
     """Return a message that was not delivered."""
-    return UndeliveredMessage(shape["WorkerId"], shape.get("NotifyWorkersFailureMessage", ""))
+    return port.UndeliveredMessage(shape["WorkerId"], shape.get("NotifyWorkersFailureMessage", ""))
 
 
-def _requirement_shape(requirement: Requirement) -> Shape:
+def _requirement_shape(requirement: port.Requirement) -> Shape:
     shape: Shape = {
         "QualificationTypeId": QUALIFICATION_IDS.get(requirement.qualification_id, requirement.qualification_id),
         "Comparator": COMPARATORS[requirement.comparator],

@@ -7,16 +7,8 @@ from typing import Any
 
 import pandas as pd
 
+from outfox import arguments
 from outfox.archives import ArchiveFolder, RoundSource, open_rounds
-from outfox.arguments import (
-    Columns,
-    Rounds,
-    checked_chunk,
-    checked_columns,
-    checked_rounds,
-    checked_task,
-    checked_verify,
-)
 from outfox.errors import InvalidArgument
 from outfox.exports import checked_target, export_frame
 from outfox.frames import read_chunks, read_table, values_of
@@ -49,24 +41,24 @@ class TaskData:
         """The numbers of the rounds that are read, in this order."""
         return [one.number for one in self._rounds]
 
-    def examples(self, columns: Columns = None) -> pd.DataFrame:
+    def examples(self, columns: arguments.Columns = None) -> pd.DataFrame:
         """Return the examples, one row each. Reading a few columns is much faster than reading all of them."""
         return self._table("examples", columns)
 
-    def iter_examples(self, columns: Columns = None, *, chunk: int = 100_000) -> Iterator[pd.DataFrame]:
+    def iter_examples(self, columns: arguments.Columns = None, *, chunk: int = 100_000) -> Iterator[pd.DataFrame]:
         """Return the same examples in frames of at most `chunk` rows, for rounds that do not fit into memory."""
-        size = checked_chunk(chunk)
-        return read_chunks("examples", self._rounds, checked_columns(columns), size, verify=self._verify)
+        size = arguments.checked_chunk(chunk)
+        return read_chunks("examples", self._rounds, arguments.checked_columns(columns), size, verify=self._verify)
 
-    def votes(self, columns: Columns = None) -> pd.DataFrame:
+    def votes(self, columns: arguments.Columns = None) -> pd.DataFrame:
         """Return the votes, one row each: `example` is the `id` of the example, `worker` the validator."""
         return self._table("votes", columns)
 
-    def attempts(self, columns: Columns = None) -> pd.DataFrame:
+    def attempts(self, columns: arguments.Columns = None) -> pd.DataFrame:
         """Return every question that workers put to the models, including those that did not become an example."""
         return self._table("attempts", columns)
 
-    def contexts(self, columns: Columns = None) -> pd.DataFrame:
+    def contexts(self, columns: arguments.Columns = None) -> pd.DataFrame:
         """Return what workers were shown: `id` is the `context` of the examples."""
         return self._table("contexts", columns)
 
@@ -99,14 +91,18 @@ class TaskData:
         return export_frame(self.examples(), checked_form, folder)
 
     def _table(self, table: str, columns: Any) -> pd.DataFrame:
-        return read_table(table, self._rounds, checked_columns(columns), verify=self._verify)
+        return read_table(table, self._rounds, arguments.checked_columns(columns), verify=self._verify)
 
 
 def open_task_data(
-    task: Any, path: Any, url: Any, token: Any, rounds: Rounds, *, verify: Any, cache_bytes: int
+    task: Any, path: Any, url: Any, token: Any, rounds: arguments.Rounds, *, verify: Any, cache_bytes: int
 ) -> TaskData:
     """Check the arguments, then look up the rounds."""
-    name, numbers, checked = checked_task(task), checked_rounds(rounds), checked_verify(verify)
+    name, numbers, checked = (
+        arguments.checked_task(task),
+        arguments.checked_rounds(rounds),
+        arguments.checked_verify(verify),
+    )
     if (path is None) == (url is None):
         raise InvalidArgument("pass either `path`, a folder of archives, or `url`, the address of an Outfox server")
     if path is not None:

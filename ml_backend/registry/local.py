@@ -15,16 +15,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ml_backend import errors
 from ml_backend import manifest as manifests
 from ml_backend.artefact import UNFINISHED, flush, install, read_manifest, verify
-from ml_backend.errors import (
-    ModelError,
-    RegistryBusy,
-    RegistryNotWritable,
-    RegistryUnreachable,
-    VersionCorrupt,
-    VersionNotFound,
-)
 from ml_backend.registry.heartbeats import FOLDER as HEARTBEATS
 from ml_backend.registry.heartbeats import Heartbeat, Timing
 from ml_backend.registry.pins import FILE as PINS
@@ -61,10 +54,10 @@ class LocalRegistry(PinStore):
     def fetch(self, task: str, version: str) -> Path:
         directory = self._root / check_task(task) / check_version(version)
         if not (directory / manifests.FILE).is_file():
-            raise VersionNotFound(task, version)
+            raise errors.VersionNotFound(task, version)
         manifest = verify(directory)
         if (manifest.task, manifest.version) != (task, version):
-            raise VersionCorrupt(f"{directory} holds {manifest.version} of {manifest.task}; restore the folder")
+            raise errors.VersionCorrupt(f"{directory} holds {manifest.version} of {manifest.task}; restore the folder")
         return directory
 
     def tasks(self) -> list[str]:
@@ -146,7 +139,7 @@ class LocalRegistry(PinStore):
 def _created_at(directory: Path) -> str:
     try:
         return read_manifest(directory).created_at
-    except ModelError:
+    except errors.ModelError:
         return ""
 
 
@@ -155,10 +148,12 @@ def _translate_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise RegistryUnreachable(f"{path} does not exist; train or publish a model, or check the path") from error
+        raise errors.RegistryUnreachable(
+            f"{path} does not exist; train or publish a model, or check the path"
+        ) from error
     except OSError as error:
         reason = error.strerror or str(error)
-        raise RegistryUnreachable(f"cannot use {path}: {reason}; check free space and permissions") from error
+        raise errors.RegistryUnreachable(f"cannot use {path}: {reason}; check free space and permissions") from error
 
 
 @contextmanager
@@ -173,7 +168,9 @@ def _locked(folder: Path) -> Iterator[None]:
                 break
             except BlockingIOError:
                 if time.monotonic() > give_up:
-                    raise RegistryBusy(f"another process holds the lock {file.name}; end it, then try again") from None
+                    raise errors.RegistryBusy(
+                        f"another process holds the lock {file.name}; end it, then try again"
+                    ) from None
                 time.sleep(0.01)
         yield
 
@@ -190,7 +187,9 @@ def install_folder(target: Path, fill: Callable[[Path], None]) -> Path:
         return install(target.parent, fill_and_verify)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise RegistryNotWritable(f"cannot write {target}: {reason}; check free space and permissions") from error
+        raise errors.RegistryNotWritable(
+            f"cannot write {target}: {reason}; check free space and permissions"
+        ) from error
 
 
 def remove_folder(directory: Path) -> None:
@@ -200,7 +199,7 @@ def remove_folder(directory: Path) -> None:
         directory.rename(aside)
         shutil.rmtree(aside, ignore_errors=True)
     except OSError as error:
-        raise RegistryNotWritable(
+        raise errors.RegistryNotWritable(
             f"cannot remove the corrupt folder {directory}: {error.strerror}; remove it"
         ) from error
 

@@ -12,16 +12,8 @@ from functools import cached_property
 from pathlib import Path
 
 from common.errors import Hint, one_line
+from ml_backend import errors
 from ml_backend.artefact import read_manifest
-from ml_backend.errors import (
-    BackendError,
-    ModelError,
-    ModelFileCorrupt,
-    ModelMismatch,
-    NoModelPinned,
-    NotServed,
-    TaskNotServed,
-)
 from ml_backend.registry.pin_watcher import PinWatcher
 from ml_backend.registry.pins import Pins, PinSet, clean_text
 from ml_backend.registry.registry import FollowedPins, PinFailure, Registry
@@ -50,12 +42,12 @@ class ModelLoader:
         manifest = read_manifest(directory)
         pack = self.packs.get(manifest.task)
         if pack is None:
-            raise ModelMismatch(f"{directory} is a model for {manifest.task}, which is not served here")
+            raise errors.ModelMismatch(f"{directory} is a model for {manifest.task}, which is not served here")
         spec = pack.spec
         trained_for = (manifest.kind, sorted(manifest.labels), manifest.model_input)
         if trained_for != (spec.kind, sorted(spec.label_names), spec.model_input):
             text = f"version {manifest.version} was trained for other labels or fields than pack {spec.name} has now"
-            raise ModelMismatch(f"{text}; train the model again")
+            raise errors.ModelMismatch(f"{text}; train the model again")
         return load_target(directory, runtime=self.runtime)
 
 
@@ -65,14 +57,18 @@ def prepare(registry: Registry, load: Load, task: str, version: str) -> Target:
     try:
         target = load(directory)
         check_ready(target)
-    except BackendError:
+    except errors.BackendError:
         raise
     except Exception as error:
         # A runtime may raise anything; it must not stop the model that answers now.
         reason = f"{type(error).__name__}: {one_line(error)}"
-        raise ModelError(f"version {version} of {task} does not load ({reason}); train or export it again") from error
+        raise errors.ModelError(
+            f"version {version} of {task} does not load ({reason}); train or export it again"
+        ) from error
     if target.version != version:
-        raise ModelFileCorrupt(f"{directory} identifies itself as {target.version}; restore the folder or train again")
+        raise errors.ModelFileCorrupt(
+            f"{directory} identifies itself as {target.version}; restore the folder or train again"
+        )
     return target
 
 
@@ -165,7 +161,7 @@ class ModelPool:
 
     def _load(self, task: str, round: int | None) -> ServedModels:
         if not self._watcher.follows(task):
-            raise TaskNotServed(f"task {task} is not served here; check the address")
+            raise errors.TaskNotServed(f"task {task} is not served here; check the address")
         return self._slots.load_again(task, round)
 
     def _state(self, key: Key) -> SlotState:
@@ -194,7 +190,7 @@ class _Fault:
     at: float
 
     @classmethod
-    def of(cls, error: BackendError) -> "_Fault":
+    def of(cls, error: errors.BackendError) -> "_Fault":
         return cls(clean_text(str(error), MAX_ERROR), time.monotonic())
 
 
@@ -226,7 +222,7 @@ class _Slots:
                 slot: _Slot | None
                 try:
                     slot = self._slot(old, pins, eager=not first or place <= self._spare)
-                except BackendError as error:
+                except errors.BackendError as error:
                     # A round that was pinned before this process started must not be answered by other versions.
                     slot = old or (_Slot(pins, None) if first else None)
                     faults[key] = _Fault.of(error)
@@ -246,15 +242,15 @@ class _Slots:
             if slot and slot.models:
                 return slot.models
             if fault and (slot is None or time.monotonic() - fault.at < RELOAD_INTERVAL):
-                raise NotServed(fault.error)
+                raise errors.NotServed(fault.error)
             if slot is None:
-                raise NoModelPinned(f"no model is pinned for {task}", hint=Hint("rotate_model", task=task))
+                raise errors.NoModelPinned(f"no model is pinned for {task}", hint=Hint("rotate_model", task=task))
             others = {one: fault for one, fault in self.faults.items() if one != key}
             try:
                 models = self._models(slot.pins)
-            except BackendError as error:
+            except errors.BackendError as error:
                 self.faults = {**others, key: _Fault.of(error)}
-                raise NotServed(str(error)) from error
+                raise errors.NotServed(str(error)) from error
             self.faults = others
             self._publish({**self.table, key: _Slot(slot.pins, models)})
         return models

@@ -6,15 +6,7 @@ from dataclasses import dataclass
 
 from common.errors import Hint
 from common.progress import NoProgress, Progress
-from ml_backend.errors import (
-    BackendError,
-    InvalidPins,
-    NoEarlierPins,
-    PinsChanged,
-    RegistryUnreachable,
-    RotationNotConfirmed,
-    RotationRefused,
-)
+from ml_backend import errors
 from ml_backend.registry.model_pool import Load, prepare
 from ml_backend.registry.pins import Pins, PinSet, check_pins, check_task, name_of
 from ml_backend.registry.registry import Heartbeat, Registry
@@ -65,7 +57,7 @@ def rollback(
     """Rotate to the previous pins; another rollback goes one step further back."""
     before = registry.pin_set(check_task(task)).before(round)
     if before is None:
-        raise NoEarlierPins(f"{name_of(task, round)} has no earlier pins", hint=Hint("show_pins", task=task))
+        raise errors.NoEarlierPins(f"{name_of(task, round)} has no earlier pins", hint=Hint("show_pins", task=task))
     rotation = _Rotation(registry, task, round, load, timeout, progress or NoProgress(), who, why or "rollback")
     return rotation.to(before.versions, before.repeats or before.generation)
 
@@ -98,7 +90,7 @@ class _Rotation:
     def to(self, versions: Sequence[str], repeats: int | None) -> Pins:
         chosen = check_pins(versions, self.round)
         if not chosen:
-            raise InvalidPins("no version to rotate to was given", hint=Hint("list_models", task=self.task))
+            raise errors.InvalidPins("no version to rotate to was given", hint=Hint("list_models", task=self.task))
         pin_set = self.registry.pin_set(self.task)
         before, seen = pin_set.own(self.round), pin_set.pins(self.round)
         self._check(chosen)
@@ -109,7 +101,7 @@ class _Rotation:
         pins = self._pin(chosen, after=seen.generation if seen else 0, repeats=repeats, why=self.why)
         try:
             self._wait(pins)
-        except (RotationRefused, RotationNotConfirmed) as error:
+        except (errors.RotationRefused, errors.RotationNotConfirmed) as error:
             raise type(error)(f"{error}; {self._undo(pins, pin_set)}") from error
         except BaseException:
             self._undo(pins, pin_set)
@@ -129,9 +121,9 @@ class _Rotation:
             return self.registry.set_pins(
                 self.task, versions, round=self.round, after=after, repeats=repeats, who=self.who, why=why
             )
-        except RegistryUnreachable as error:
+        except errors.RegistryUnreachable as error:
             text = f"{error}; the pins may have changed nevertheless"
-            raise RegistryUnreachable(text, hint=Hint("show_pins", task=self.task)) from error
+            raise errors.RegistryUnreachable(text, hint=Hint("show_pins", task=self.task)) from error
 
     def _wait(self, pins: Pins) -> None:
         started = False
@@ -158,9 +150,9 @@ class _Rotation:
                 repeats=pin_set.origin(before.generation) if before else None,
                 why=f"generation {pins.generation} was not confirmed",
             )
-        except PinsChanged:
+        except errors.PinsChanged:
             return "the pins were changed by another process in the meantime"
-        except BackendError as error:
+        except errors.BackendError as error:
             return f"the old pins could not be restored, roll back by hand: {error}"
         late = _wait_for_undo(self.registry, pins, restored, UNDO_SECONDS)
         old = ", ".join(before.versions) if before else "nothing"
@@ -177,14 +169,14 @@ def _wait_for_all(
             awaited = _unconfirmed(registry, pins)
             names = ", ".join(heartbeat.name for heartbeat in awaited)
             reason = f"{names} did not confirm within {timeout:g} s; check its log"
-        except RegistryUnreachable as error:
+        except errors.RegistryUnreachable as error:
             awaited, reason = None, f"the processes that serve {pins.task} cannot be listed: {error}"
         if awaited is not None:
             if not awaited:
                 return
             report(awaited)
         if time.monotonic() > deadline:
-            raise RotationNotConfirmed(reason)
+            raise errors.RotationNotConfirmed(reason)
         time.sleep(registry.timing.wait)
 
 
@@ -198,14 +190,14 @@ def _unconfirmed(registry: Registry, pins: Pins) -> list[Heartbeat]:
     now = pin_set.own(pins.round)
     if now is None or now.generation != pins.generation:
         text = f"another process rotated {name_of(pins.task, pins.round)} in the meantime"
-        raise PinsChanged(text, hint=Hint("show_pins", task=pins.task))
+        raise errors.PinsChanged(text, hint=Hint("show_pins", task=pins.task))
     awaited = []
     for heartbeat in heartbeats:
         followed = heartbeat.tasks[pins.task]
         failure = followed.failure(pins.round)
         follows = followed.book == pin_set.id and followed.generation >= pins.generation
         if follows and failure and not failure.retry:
-            raise RotationRefused(f"{heartbeat.name} cannot load {', '.join(pins.versions)}: {failure.error}")
+            raise errors.RotationRefused(f"{heartbeat.name} cannot load {', '.join(pins.versions)}: {failure.error}")
         if failure or not follows:
             awaited.append(heartbeat)
     return awaited
@@ -217,7 +209,7 @@ def _wait_for_undo(registry: Registry, undone: Pins, restored: Pins, timeout: fl
     while True:
         try:
             followed = [(one, one.tasks[undone.task].generation) for one in registry.heartbeats(undone.task)]
-        except RegistryUnreachable:
+        except errors.RegistryUnreachable:
             return []
         awaited = [one for one, generation in followed if undone.generation <= generation < restored.generation]
         if not awaited or time.monotonic() > deadline:

@@ -12,16 +12,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Self
 
+from ml_backend import errors
 from ml_backend import manifest as manifests
 from ml_backend.artefact import read_manifest, verify
-from ml_backend.errors import (
-    ModelError,
-    ModelFileCorrupt,
-    PinsChanged,
-    RegistryCorrupt,
-    VersionCorrupt,
-    VersionNotFound,
-)
 from ml_backend.manifest import Manifest
 from ml_backend.registry.bucket import Bucket, PreconditionFailed
 from ml_backend.registry.heartbeats import FOLDER as HEARTBEATS
@@ -72,11 +65,11 @@ class S3Registry(PinStore):
             try:
                 verify(target)
                 return target
-            except ModelError:
+            except errors.ModelError:
                 remove_folder(target)
         there = self._manifest(task, version)
         if there is None:
-            raise VersionNotFound(task, version)
+            raise errors.VersionNotFound(task, version)
         return install_folder(target, lambda draft: self._download(*there, draft))
 
     def tasks(self) -> list[str]:
@@ -100,7 +93,7 @@ class S3Registry(PinStore):
             with suppress(PreconditionFailed):
                 self._bucket.write(f"{task}/{PINS}", changed.written(), replaces=etag)
                 return changed.generation
-        raise PinsChanged(f"other processes keep changing the pins of {task}; try again")
+        raise errors.PinsChanged(f"other processes keep changing the pins of {task}; try again")
 
     def pin_set(self, task: str) -> PinSet:
         return self._read_pin_set(task)[0]
@@ -145,11 +138,15 @@ class S3Registry(PinStore):
             (Path(folder) / manifests.FILE).write_bytes(read[0])
             try:
                 manifest = read_manifest(Path(folder))
-            except ModelFileCorrupt as error:
+            except errors.ModelFileCorrupt as error:
                 where = self._bucket.where(key)
-                raise VersionCorrupt(f"{where} is not a valid manifest; remove it, then publish again") from error
+                raise errors.VersionCorrupt(
+                    f"{where} is not a valid manifest; remove it, then publish again"
+                ) from error
         if (manifest.task, manifest.version) != (task, version):
-            raise VersionCorrupt(f"{self._bucket.where(key)} is for {manifest.version} of {manifest.task}; remove it")
+            raise errors.VersionCorrupt(
+                f"{self._bucket.where(key)} is for {manifest.version} of {manifest.task}; remove it"
+            )
         return manifest, read[0]
 
     def _upload(self, directory: Path, mine: Manifest, wanted: Manifest) -> None:
@@ -160,7 +157,7 @@ class S3Registry(PinStore):
                 continue
             if mine.files.get(name) != record:
                 text = f"{self._bucket.where(key)} is corrupt, and {directory} holds a different file"
-                raise RegistryCorrupt(f"{text}; publish from the machine that first published the version")
+                raise errors.RegistryCorrupt(f"{text}; publish from the machine that first published the version")
             self._bucket.upload(key, directory / name, record.sha256)
 
     def _download(self, manifest: Manifest, content: bytes, draft: Path) -> None:

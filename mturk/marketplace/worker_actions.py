@@ -7,16 +7,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, and_, exists, func, select
 from sqlalchemy.orm import Session
 
-from mturk.marketplace import assignments, hits
-from mturk.marketplace.errors import (
-    AssignmentAlreadySubmitted,
-    AssignmentExpired,
-    NotQualified,
-    NotTheHolder,
-    NoWorkLeft,
-    QueueFull,
-    WorkNotFound,
-)
+from mturk.marketplace import assignments, errors, hits
 from mturk.marketplace.qualifications import GuardedAction, WorkerScores
 from mturk.marketplace.questions import answers_xml
 from mturk.marketplace.tables.people import Requester, Worker
@@ -99,7 +90,7 @@ def accept(session: Session, worker: Worker, group_id: str, now: datetime) -> As
     hit_type = _find_type(session, group_id)
     _check_requirements(session, worker, hit_type, GuardedAction.ACCEPT)
     if len(held_assignments(session, worker, now)) >= MAX_HELD:
-        raise QueueFull(
+        raise errors.QueueFull(
             "ExceedsMaxAssignmentsPerWorker",
             f"you hold {MAX_HELD} HITs already; submit or return one first",
         )
@@ -151,25 +142,25 @@ def find_assignment(session: Session, assignment_id: str, worker_id: str | None 
     """Return an assignment that a worker holds or has submitted; with a worker's id, it has to be that worker."""
     assignment = session.scalar(select(Assignment).where(Assignment.id == assignment_id))
     if assignment is None:
-        raise WorkNotFound("AssignmentDoesNotExist", "this assignment does not exist")
+        raise errors.WorkNotFound("AssignmentDoesNotExist", "this assignment does not exist")
     if assignment.status is AssignmentStatus.FREE:
-        raise AssignmentExpired
+        raise errors.AssignmentExpired
     if worker_id is not None and assignment.worker_id != worker_id:
-        raise NotTheHolder
+        raise errors.NotTheHolder
     return assignment
 
 
 def _find_type(session: Session, group_id: str) -> HitType:
     hit_type = session.scalars(select(HitType).where(HitType.group_id == group_id)).one_or_none()
     if hit_type is None:
-        raise WorkNotFound("HITGroupDoesNotExist", "this group of HITs does not exist")
+        raise errors.WorkNotFound("HITGroupDoesNotExist", "this group of HITs does not exist")
     return hit_type
 
 
 def _check_requirements(session: Session, worker: Worker, hit_type: HitType, action: GuardedAction) -> None:
     unmet = [one for one in WorkerScores(session, worker).unmet_requirements(hit_type) if one.first <= action]
     if unmet:
-        raise NotQualified("DoesNotMeetRequirements", " ".join(one.why for one in unmet))
+        raise errors.NotQualified("DoesNotMeetRequirements", " ".join(one.why for one in unmet))
 
 
 def _available_to(worker: Worker, now: datetime) -> ColumnElement[bool]:
@@ -185,14 +176,14 @@ def _next_hit(session: Session, worker: Worker, hit_type: HitType, now: datetime
         hit = session.scalars(query.order_by(Hit.number).limit(1)).one_or_none()
         if hit is not None:
             return hit
-    raise NoWorkLeft("NoMoreWorkableHITsInGroupException", "this group has nothing left for you at the moment")
+    raise errors.NoWorkLeft("NoMoreWorkableHITsInGroupException", "this group has nothing left for you at the moment")
 
 
 def _active_assignment(session: Session, assignment_id: str, worker_id: str | None, now: datetime) -> Assignment:
     """Return an accepted assignment; with a worker's id, that worker has to hold it."""
     assignment = find_assignment(session, assignment_id, worker_id)
     if assignment.status is not AssignmentStatus.ACCEPTED:
-        raise AssignmentAlreadySubmitted
+        raise errors.AssignmentAlreadySubmitted
     if assignment.deadline is not None and assignment.deadline <= now:
-        raise AssignmentExpired
+        raise errors.AssignmentExpired
     return assignment

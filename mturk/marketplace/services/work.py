@@ -11,14 +11,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from mturk.marketplace import worker_actions
-from mturk.marketplace.errors import (
-    AssignmentAlreadySubmitted,
-    AssignmentExpired,
-    NotQualified,
-    NotTheHolder,
-    WorkerActionRefused,
-)
+from mturk.marketplace import errors, worker_actions
 from mturk.marketplace.market import Market
 from mturk.marketplace.tables.base import hash_token
 from mturk.marketplace.tables.people import Requester, Worker
@@ -71,7 +64,7 @@ def preview_group(market: Market, worker_id: str, group_id: str) -> GroupPreview
         found = [one for one in worker_actions.list_groups(session, worker, now) if one.group_id == group_id]
         try:
             hit = worker_actions.preview(session, worker, group_id, now)
-        except NotQualified:
+        except errors.NotQualified:
             if not found:
                 raise
             return GroupPreview(found[0], None)
@@ -83,7 +76,7 @@ def has_work(market: Market, worker_id: str, group_id: str) -> bool:
     try:
         with market.read() as session:
             worker_actions.preview(session, session.get_one(Worker, worker_id), group_id, market.now())
-    except WorkerActionRefused:
+    except errors.WorkerActionRefused:
         return False
     return True
 
@@ -109,7 +102,7 @@ def find_task(market: Market, worker_id: str, assignment_id: str) -> HeldTask:
     with market.read() as session:
         assignment = worker_actions.find_assignment(session, assignment_id, worker_id)
         if assignment.status is not AssignmentStatus.ACCEPTED:
-            raise AssignmentAlreadySubmitted
+            raise errors.AssignmentAlreadySubmitted
         return _task(session, assignment, market.now())
 
 
@@ -135,9 +128,9 @@ def submit_task(
     with market.write() as session:
         found = _assignment_of_pass(session, secret)
         if found is None:
-            raise AssignmentExpired
+            raise errors.AssignmentExpired
         if found != assignment_id:
-            raise NotTheHolder
+            raise errors.NotTheHolder
         worker_actions.submit(session, assignment_id, answers, market.now(), worker_id=worker_id)
 
 
