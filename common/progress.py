@@ -8,15 +8,12 @@ class Progress(Protocol):
 
     def start(self, total_steps: int, what: str) -> None:
         """Begin a stage of that many steps; 0 means that the number is unknown."""
-        ...
 
     def advance(self, steps: int = 1, note: str = "") -> None:
         """Report that more steps are done."""
-        ...
 
     def finish(self) -> None:
         """End the stage, possibly before its last step."""
-        ...
 
 
 class NoProgress:

@@ -205,100 +205,76 @@ class Crowd(Protocol):
     @property
     def name(self) -> str:
         """The marketplace's name in our database."""
-        ...
 
     @property
     def profile(self) -> CrowdProfile:
         """What this kind of crowd charges, guarantees and accepts."""
-        ...
 
     def price(self, terms: HitTerms, max_assignments: int) -> Price:
         """Return the price of one assignment of such a HIT, without calling the marketplace."""
-        ...
 
     def bonus_price(self, cents: int) -> Price:
         """Return the price of a bonus, without calling the marketplace."""
-        ...
 
     def balance(self) -> int:
         """Return how many cents can be spent now."""
-        ...
 
     def post(self, order: HitOrder) -> PostedHit:
         """Post a HIT once; with a token that was used before, return the HIT that it created."""
-        ...
 
     def hit(self, hit_id: str) -> PostedHit:
         """Return the current state of one HIT."""
-        ...
 
     def hits(self) -> Iterator[PostedHit]:
         """List all HITs that were not deleted, usually the newest first, reading pages as needed."""
-        ...
 
     def expire(self, hit_id: str) -> None:
         """Stop other workers from accepting a HIT; a worker who has accepted it may finish."""
-        ...
 
     def assignments(self, hit_id: str, states: Sequence[AssignmentState] = ()) -> Iterator[SubmittedAssignment]:
         """List the submitted assignments of a HIT, in the given states or in any."""
-        ...
 
     def assignment(self, assignment_id: str) -> SubmittedAssignment:
         """Return one submitted assignment."""
-        ...
 
     def approve(self, assignment_id: str, feedback: str = "") -> None:
         """Approve an assignment, which pays the reward; an approved assignment stays as it is."""
-        ...
 
     def reject(self, assignment_id: str, reason: str) -> None:
         """Reject an assignment, with a reason for the worker; a rejected assignment stays as it is."""
-        ...
 
     def override_rejection(self, assignment_id: str, feedback: str = "") -> None:
         """Approve a rejected assignment, while the marketplace still allows it."""
-        ...
 
     def bonus(self, order: BonusOrder) -> None:
         """Pay a bonus, once for each token."""
-        ...
 
     def bonuses(self, *, hit_id: str = "", assignment_id: str = "") -> Iterator[PaidBonus]:
         """List the bonuses that were paid for a HIT or for one assignment."""
-        ...
 
     def ensure_qualification(self, name: str, description: str) -> CrowdQualification:
         """Return the qualification with this name; create it if it is missing."""
-        ...
 
     def grant(self, qualification_id: str, worker_id: str, score: int = 1) -> None:
         """Grant a qualification to a worker, or change the worker's score."""
-        ...
 
     def revoke(self, qualification_id: str, worker_id: str, reason: str = "") -> None:
         """Revoke a worker's qualification; nothing happens if the worker does not have it."""
-        ...
 
     def block(self, worker_id: str, reason: str) -> None:
         """Stop a worker from accepting our HITs."""
-        ...
 
     def unblock(self, worker_id: str, reason: str = "") -> None:
         """Let a blocked worker accept our HITs again."""
-        ...
 
     def blocks(self) -> Iterator[BlockedWorker]:
         """List the blocked workers."""
-        ...
 
     def notify(self, worker_ids: Sequence[str], subject: str, text: str) -> list[UndeliveredMessage]:
         """Send a message to workers; return the messages that were not delivered."""
-        ...
 
     def send_events(self, type_id: str, queue_url: str) -> None:
         """Send the events of a type's HITs to a queue from now on."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -314,8 +290,6 @@ class EventQueue(Protocol):
 
     def take(self, wait_seconds: int = ...) -> ChangedHits:
         """Wait for events for a limited time and return the HITs that they name; the events stay until `done`."""
-        ...
 
     def done(self, changed: ChangedHits) -> None:
         """Delete the events; events that are not deleted arrive again."""
-        ...

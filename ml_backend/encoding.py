@@ -27,11 +27,9 @@ class Network(Protocol):
     @property
     def one_row_at_a_time(self) -> bool:
         """Whether rows must not share a batch, because a row's scores would depend on the other rows."""
-        ...
 
     def run(self, inputs: Mapping[str, TokenArray]) -> tuple[Scores, ...]:
         """Return the network's outputs for a batch; raise ModelError if it cannot run."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,6 @@ class Judge(Protocol):
 
     def judge(self, request: JudgeRequest) -> Verdict:
         """Return the verdict of exactly these versions, in their order, on exactly these inputs."""
-        ...
 
 
 def _now() -> datetime:

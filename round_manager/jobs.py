@@ -79,19 +79,15 @@ class JobRunner(Protocol):
 
     def start(self, request: JobRequest) -> None:
         """Start the job, unless it was started before."""
-        ...
 
     def status(self, request: JobRequest) -> JobStatus:
         """Return how the job stands."""
-        ...
 
     def stop(self, request: JobRequest) -> None:
         """Ask the job to end, and kill it where it does not."""
-        ...
 
     def log(self, request: JobRequest) -> str:
         """Return what the job has printed so far."""
-        ...
 
 
 def is_dead(host: str, pid: int, since: datetime) -> bool:

@@ -19,7 +19,6 @@ class Mailer(Protocol):
 
     def send(self, mail: Mail) -> None:
         """Send the message, or hand it to a server that does."""
-        ...
 
 
 _log = logging.getLogger(__name__)

@@ -18,27 +18,21 @@ class Registry(Protocol):
     @property
     def timing(self) -> Timing:
         """How often to poll and write."""
-        ...
 
     def publish(self, directory: Path) -> str:
         """Make a finished version visible, completely or not at all; return its name. Existing versions are kept."""
-        ...
 
     def fetch(self, task: str, version: str) -> Path:
         """Return a local folder that holds the version, with every hash verified."""
-        ...
 
     def tasks(self) -> list[str]:
         """Return the names of the tasks that have versions or pins, sorted."""
-        ...
 
     def versions(self, task: str) -> list[str]:
         """Return the task's versions, newest first."""
-        ...
 
     def pins(self, task: str, round: int | None = None) -> Pins | None:
         """Return the pins that apply to the round: its own, or else the task's; None if there are none."""
-        ...
 
     def set_pins(
         self,
@@ -56,27 +50,21 @@ class Registry(Protocol):
         Raise PinsChanged unless the pins that apply have the generation `after` (0: no pins). `repeats` is the
         generation that this change restores.
         """
-        ...
 
     def pin_set(self, task: str) -> PinSet:
         """Return all pins of the task with their history; an empty set before the first."""
-        ...
 
     def stamp(self, task: str) -> str:
         """Return a string that differs after each change of the task's pins; cheap, and empty before the first."""
-        ...
 
     def send_heartbeat(self, heartbeat: Heartbeat) -> None:
         """Report what this process serves; the report is valid for the heartbeat's lease."""
-        ...
 
     def heartbeats(self, task: str) -> list[Heartbeat]:
         """Return the processes that serve the task or are about to."""
-        ...
 
     def remove_heartbeat(self, heartbeat_id: str) -> None:
         """Report that this process has stopped serving."""
-        ...
 
 
 def open_registry(where: str, cache: Path) -> Registry:

@@ -37,11 +37,9 @@ class RunningModelProvider(ModelProvider, Protocol):
 
     def start(self) -> None:
         """Load the pinned models, then follow the pins."""
-        ...
 
     def stop(self) -> None:
         """Stop following the pins."""
-        ...
 
 
 class PackCatalogue(Mapping[str, Pack]):

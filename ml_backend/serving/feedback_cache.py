@@ -30,11 +30,9 @@ class Cache(Protocol):
 
     def read(self, key: Key) -> Entry | None:
         """Return the entry, if it is still there."""
-        ...
 
     def write(self, key: Key, entry: Entry) -> None:
         """Keep the entry, without a promise for how long."""
-        ...
 
 
 class MemoryCache:

@@ -44,11 +44,9 @@ class AttemptSink(Protocol):
 
     def put(self, attempt: AttemptRecord) -> None:
         """Take one attempt, without waiting for it to be stored and without raising."""
-        ...
 
     def state(self) -> SinkState:
         """Return the state of the sink."""
-        ...
 
 
 class NoSink:

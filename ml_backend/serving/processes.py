@@ -79,11 +79,9 @@ class WorkerProcess(Protocol):
     @property
     def app(self) -> WSGIApplication:
         """The application that answers requests."""
-        ...
 
     def close(self, timeout: float) -> None:
         """Release resources within that many seconds."""
-        ...
 
 
 # Called in every worker process after the fork, with a folder that all of them share.

@@ -34,17 +34,14 @@ class PinnedModels(Protocol):
     @property
     def generation(self) -> int:
         """The generation of the pins; every later change has a greater one."""
-        ...
 
     @property
     def targets(self) -> tuple[Target, ...]:
         """The targets, in the order in which they are pinned."""
-        ...
 
     @property
     def concurrency(self) -> int | None:
         """How many calls may run at a time; None if this machine's processors set the limit."""
-        ...
 
 
 class ModelProvider(Protocol):
@@ -52,11 +49,9 @@ class ModelProvider(Protocol):
 
     def models_for(self, task: str, round_number: int | None = None, /) -> PinnedModels:
         """Return the models that answer now; raise a BackendError whose `retry` says whether waiting helps."""
-        ...
 
     def state(self) -> Any:
         """Return what is loaded, since when, and the last error, for operators."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -82,16 +82,13 @@ class Target(Protocol):
     @property
     def version(self) -> str:
         """The version's id: a letter for its kind and the start of its content hash."""
-        ...
 
     @property
     def capabilities(self) -> Capabilities:
         """What a caller may ask of this target."""
-        ...
 
     def predict(self, rows: Sequence[Row]) -> list[Prediction]:
         """Return one prediction for each row, in their order; any number of rows, including none."""
-        ...
 
 
 def joint_concurrency(targets: Sequence[Target]) -> int | None:

@@ -24,15 +24,12 @@ class Examples(Protocol):
     @property
     def lengths(self) -> Sequence[int]:
         """The number of tokens of each example."""
-        ...
 
     def weight(self, places: Sequence[int]) -> float:
         """Return the total weight of these examples."""
-        ...
 
     def cost(self, network: PreTrainedModel, places: Sequence[int]) -> torch.Tensor:
         """Return the weighted sum of the network's losses on these examples."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,6 @@ class QueueSender(Protocol):
 
     def __call__(self, queue_url: str, body: str) -> None:
         """Send a message; it is in the queue when this returns."""
-        ...
 
 
 class SqsSender:

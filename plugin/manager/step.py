@@ -50,19 +50,15 @@ class ConnectedTasks(Protocol):
 
     def tasks(self) -> Sequence[str]:
         """Return the names of the connected tasks."""
-        ...
 
     def read(self, task: str) -> TaskSync:
         """Read new annotations, and upload crowd work."""
-        ...
 
     def follow(self, task: str) -> str | None:
         """Point the ML backend connection at the live round; return its new address, or None if nothing changed."""
-        ...
 
     def push(self, task: str) -> PushResult:
         """Send contexts to write for and examples to check."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -104,20 +100,16 @@ class Step(Protocol):
     @property
     def name(self) -> str:
         """The name that users know."""
-        ...
 
     @property
     def each_task(self) -> bool:
         """Whether it runs once per task."""
-        ...
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
         """Run the step; it can be repeated."""
-        ...
 
     def preview(self, context: ManagerContext, task: str) -> str:
         """Describe what the step would do now, empty for nothing; change nothing."""
-        ...
 
 
 class CrowdStep(ABC):

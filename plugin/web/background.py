@@ -28,11 +28,9 @@ class AnnotationReader(Protocol):
 
     def tasks(self) -> Sequence[str]:
         """Return the tasks that are connected to Label Studio."""
-        ...
 
     def read(self, task: str) -> object:
         """Read what is new in a task's projects."""
-        ...
 
 
 class _LockedLoop:

@@ -64,7 +64,6 @@ class Texts(Protocol):
 
     def batches(self) -> Iterator[WrittenBatch]:
         """Yield all examples in batches."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -25,16 +25,13 @@ class ArchiveSource(Protocol):
 
     def manifest(self) -> ArchiveManifest:
         """Return its manifest."""
-        ...
 
     def pieces(self, name: str, entry: FileEntry, start: int, stop: int) -> Iterator[bytes]:
         """Yield a file's bytes from `start` up to `stop`; raise at once if the file is missing or changed."""
-        ...
 
     @contextmanager
     def local(self, name: str, entry: FileEntry) -> Iterator[Path]:
         """Yield the path of the file on this machine."""
-        ...
 
 
 def open_source(uri: str) -> ArchiveSource:

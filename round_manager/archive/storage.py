@@ -26,11 +26,9 @@ class Archives(Protocol):
 
     def where(self, task: str, number: int) -> str:
         """Return the address of a round's archive."""
-        ...
 
     def keep(self, task: str, number: int, fill: Fill) -> ArchiveManifest:
         """Store a round's archive, which `fill` writes into a draft folder; an equal archive is kept and repaired."""
-        ...
 
 
 def open_archives(place: str) -> Archives:

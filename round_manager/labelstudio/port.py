@@ -160,77 +160,59 @@ class LabelStudio(Protocol):
     @property
     def url(self) -> str:
         """The address, without a trailing slash."""
-        ...
 
     def whoami(self) -> str:
         """Return the e-mail address of the token's user: the cheapest way to check the token."""
-        ...
 
     def project(self, project_id: int) -> Project | None:
         """Return the project; None if it does not exist."""
-        ...
 
     def find_projects(self, title: str) -> list[Project]:
         """Return the projects with exactly this title, oldest first."""
-        ...
 
     def create_project(self, settings: Mapping[str, Any]) -> Project:
         """Create a project."""
-        ...
 
     def update_project(self, project_id: int, settings: Mapping[str, Any]) -> None:
         """Change these settings and no others."""
-        ...
 
     def backends(self, project_id: int) -> list[BackendConnection]:
         """Return the project's ML backends. Label Studio checks each of them, which can take a while."""
-        ...
 
     def add_backend(self, project_id: int, url: str, auth: BackendAuth | None) -> BackendConnection:
         """Connect an ML backend with interactive preannotations; LabelStudioRefused if the backend does not respond."""
-        ...
 
     def update_backend(
         self, project_id: int, known: BackendConnection, url: str, auth: BackendAuth | None, *, interactive: bool = True
     ) -> None:
         """Change a connection's address; without `auth` it keeps its user and password."""
-        ...
 
     def webhooks(self, project_id: int) -> list[ProjectWebhook]:
         """Return the project's webhooks."""
-        ...
 
     def add_webhook(self, project_id: int, webhook: Webhook) -> ProjectWebhook:
         """Create a webhook."""
-        ...
 
     def update_webhook(self, webhook_id: int, webhook: Webhook) -> None:
         """Replace a webhook."""
-        ...
 
     def changed_tasks(self, project_id: int, since: datetime | None, *, size: int = 100) -> TaskPage:
         """Return annotated tasks for people that changed at `since` or later, ordered by the time of change."""
-        ...
 
     def tasks_changed_at(self, project_id: int, moment: datetime, *, after: int = 0, size: int = 100) -> TaskPage:
         """Return annotated tasks for people that changed exactly then, with ids above `after`, ordered by id."""
-        ...
 
     def tasks_after(self, project_id: int, *, after: int = 0, size: int = 100) -> TaskPage:
         """Return tasks with ids above `after`, ordered by id."""
-        ...
 
     def add_tasks(self, project_id: int, tasks: Sequence[Json]) -> list[int]:
         """Create tasks, with their annotations if they have any, all or none; return their ids in the same order."""
-        ...
 
     def delete_unannotated(self, project_id: int, task_ids: Sequence[int]) -> set[int]:
         """Delete those of the tasks that have no annotation, or only skipped ones; return the ids that remain."""
-        ...
 
     def add_predictions(self, project_id: int, predictions: Sequence[Json]) -> None:
         """Store predictions, one for each task that they name."""
-        ...
 
 
 def id_pages(read: Callable[..., TaskPage], size: int, *, after: int = 0) -> Iterator[TaskPage]:

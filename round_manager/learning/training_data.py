@@ -253,11 +253,9 @@ class ModelTrainer(Protocol):
 
     def plan(self, order: TrainingOrder) -> TrainingPlan:
         """Return how the order will be carried out; raise where it cannot be."""
-        ...
 
     def train(self, order: TrainingOrder, progress: Progress, cancel: Callable[[], bool]) -> Path:
         """Return the folder of the new version; raise TrainingCancelled as soon as `cancel` returns True."""
-        ...
 
 
 @dataclass(frozen=True)
