@@ -107,7 +107,7 @@ class DataFiles:
         return DataFile(name, entry, public, lambda start, stop: archive.pieces(name, entry, start, stop))
 
     def _csv(self, archive: ArchiveSource, manifest: ArchiveManifest, name: str, *, public: bool) -> DataFile:
-        source = _source_of(name)
+        source = name.replace(".csv", ".parquet")
         entry = manifest.files[source]
         made = self._csv_cache.get(archive, source, entry)
         return DataFile(
@@ -126,14 +126,9 @@ class DataFiles:
         files: dict[str, Any] = {name: asdict(entry) for name, entry in manifest.files.items()}
         for name in [name for name in files if name.endswith(".parquet")]:
             made = self._csv_cache.find(manifest.files[name])
-            rows = manifest.files[name].rows
-            unmade = {"sha256": None, "size": None, "rows": rows}
+            unmade = {"sha256": None, "size": None, "rows": manifest.files[name].rows}
             files[name.replace(".parquet", ".csv")] = asdict(made.entry) if made else unmade
         return {**about, "files": {name: {"url": f"{base}/{name}", **files[name]} for name in sorted(files)}}
-
-
-def _source_of(name: str) -> str:
-    return name.replace(".csv", ".parquet")
 
 
 def _open(uri: str, sha256: str) -> tuple[ArchiveSource, ArchiveManifest]:

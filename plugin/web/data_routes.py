@@ -7,7 +7,6 @@
 import hashlib
 import json
 import logging
-from dataclasses import dataclass
 
 from flask import Blueprint, Response, request
 from werkzeug.datastructures import Headers
@@ -90,11 +89,11 @@ def _file_response(file: DataFile) -> Response:
         return Response(status=304, headers=headers)
     # Only GET supports ranges.
     span = requested_span(request.headers, size, etag) if request.method == "GET" else None
-    start, stop = (span.start, span.stop) if span else (0, size)
-    headers["Content-Length"] = str(stop - start)
+    sent = span or range(size)
+    headers["Content-Length"] = str(len(sent))
     if span:
-        headers["Content-Range"] = span.content_range(size)
-    body = file.pieces(start, stop) if request.method == "GET" else ()
+        headers["Content-Range"] = f"bytes {span.start}-{span.stop - 1}/{size}"
+    body = file.pieces(sent.start, sent.stop) if request.method == "GET" else ()
     return Response(body, 206 if span else 200, headers, content_type=file.content_type)
 
 
@@ -137,19 +136,7 @@ def _error_response(error: ApiError) -> Response:
     return error_response(error, for_people=error.text)
 
 
-@dataclass(frozen=True)
-class ByteRange:
-    """The bytes from `start` up to but not including `stop`."""
-
-    start: int
-    stop: int
-
-    def content_range(self, size: int) -> str:
-        """Return the Content-Range header."""
-        return f"bytes {self.start}-{self.stop - 1}/{size}"
-
-
-def requested_span(headers: Headers, size: int, etag: str) -> ByteRange | None:
+def requested_span(headers: Headers, size: int, etag: str) -> range | None:
     """Return the requested byte range (RFC 9110, section 14); None if the whole file is to be sent.
 
     The whole file is sent for several ranges, for an invalid range, and for If-Range with another ETag.
@@ -160,7 +147,7 @@ def requested_span(headers: Headers, size: int, etag: str) -> ByteRange | None:
     if headers.get("If-Range", etag) != etag:
         return None
     start, stop = asked.ranges[0]
-    span = ByteRange(max(0, start + size) if start < 0 else start, size if stop is None else min(stop, size))
-    if span.start >= span.stop:
+    span = range(max(0, start + size) if start < 0 else start, size if stop is None else min(stop, size))
+    if not span:
         raise RequestedRangeNotSatisfiable(size)
     return span

@@ -4,7 +4,7 @@ import pytest
 from werkzeug.datastructures import Headers
 from werkzeug.exceptions import RequestedRangeNotSatisfiable
 
-from plugin.web.data_routes import ByteRange, requested_span
+from plugin.web.data_routes import requested_span
 
 ETAG = '"abc"'
 
@@ -12,15 +12,15 @@ ETAG = '"abc"'
 @pytest.mark.parametrize(
     ("asked", "wanted"),
     [
-        ("bytes=0-0", ByteRange(0, 1)),
-        ("bytes=10-19", ByteRange(10, 20)),
-        ("bytes=90-", ByteRange(90, 100)),
-        ("bytes=90-500", ByteRange(90, 100)),
-        ("bytes=-5", ByteRange(95, 100)),
-        ("bytes=-500", ByteRange(0, 100)),
+        ("bytes=0-0", range(1)),
+        ("bytes=10-19", range(10, 20)),
+        ("bytes=90-", range(90, 100)),
+        ("bytes=90-500", range(90, 100)),
+        ("bytes=-5", range(95, 100)),
+        ("bytes=-500", range(100)),
     ],
 )
-def test_a_range_is_limited_to_the_file(asked: str, wanted: ByteRange) -> None:
+def test_a_range_is_limited_to_the_file(asked: str, wanted: range) -> None:
     assert requested_span(Headers({"Range": asked}), 100, ETAG) == wanted
 
 
@@ -40,4 +40,4 @@ def test_a_range_of_an_older_version_gets_the_whole_file(then: str) -> None:
     asked = Headers({"Range": "bytes=1-2", "If-Range": then})
     assert requested_span(asked, 100, ETAG) is None
     asked["If-Range"] = ETAG
-    assert requested_span(asked, 100, ETAG) == ByteRange(1, 3)
+    assert requested_span(asked, 100, ETAG) == range(1, 3)
