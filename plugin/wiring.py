@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from round_manager.jobs import JobRequest, JobRunner
     from round_manager.labelstudio.port import LabelStudio
     from round_manager.mailer import Mailer
-    from round_manager.services.connected_crowd import ConnectedCrowd
-    from round_manager.services.context import Actor, ServiceContext
+    from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
     from round_manager.services.label_studio import ConnectedLabelStudio
     from round_manager.services.model_versions import ModelDeployment
     from round_manager.services.training import TrainingPorts
@@ -139,7 +138,7 @@ class Application:
     def connected_crowd(self, context: "ServiceContext", crowd: "Crowd") -> "ConnectedCrowd":
         """Return what posts, collects, pays and reconciles on that marketplace with this database."""
         from plugin.crowd import HitLinks
-        from round_manager.services.connected_crowd import connect_crowd
+        from round_manager.services.context import connect_crowd
 
         links = HitLinks(self.settings.hit_pages, self.settings.signing_secrets())
         return connect_crowd(context, self.actor, crowd, links.url, queue_url=self.settings.crowd_queue_url)

@@ -86,9 +86,6 @@ class JobRunner(Protocol):
     def stop(self, request: JobRequest) -> None:
         """Ask the job to end, and kill it where it does not."""
 
-    def log(self, request: JobRequest) -> str:
-        """Return what the job has printed so far."""
-
 
 def is_dead(host: str, pid: int, since: datetime) -> bool:
     """Return whether a process that was started at that time on this machine no longer exists."""

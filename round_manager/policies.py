@@ -58,16 +58,6 @@ class Policy:
         needs = f"first_votes of at least {self.first_votes} and max_votes of at least {self.max_votes}"
         return f"policy {self.name} needs {needs}"
 
-    def first_wanted(self, settings: Validation) -> int:
-        """Return the number of votes that every example gets first."""
-        ruling = self.rule((), "", settings)
-        # A rule that needs no votes decides after the first look.
-        return ruling.votes if isinstance(ruling, Wants) else self.first_votes
-
-    def most_wanted(self, settings: Validation) -> int:
-        """Return the largest number of votes that an example can get."""
-        return settings.max_votes if self.most is None else self.most
-
 
 # Groups votes so that a policy can count them: agreeing votes get one name, those that agree with the author theirs.
 Grouping = Callable[[Sequence[str], str], Sequence[str]]
@@ -96,12 +86,16 @@ def find_policy(name: str) -> Policy:
 
 def first_votes(settings: Validation) -> int:
     """Return the number of votes that every example gets first, by the task's policy."""
-    return find_policy(settings.policy).first_wanted(settings)
+    policy = find_policy(settings.policy)
+    ruling = policy.rule((), "", settings)
+    # A rule that needs no votes decides after the first look.
+    return ruling.votes if isinstance(ruling, Wants) else policy.first_votes
 
 
 def most_votes(settings: Validation) -> int:
     """Return the largest number of votes that an example can get, by the task's policy."""
-    return find_policy(settings.policy).most_wanted(settings)
+    most = find_policy(settings.policy).most
+    return settings.max_votes if most is None else most
 
 
 def known_policies() -> list[str]:

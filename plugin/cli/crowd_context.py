@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from round_manager.crowd.payments import PaymentResult
     from round_manager.crowd.reviews import UndecidedWork
     from round_manager.models import HitKind
-    from round_manager.services.connected_crowd import ConnectedCrowd
-    from round_manager.services.context import Actor, ServiceContext
+    from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
 
 # If nothing listens, waiting helps only while the marketplace restarts.
 SECONDS_WHERE_NOTHING_LISTENS = 5.0
@@ -47,7 +46,7 @@ class CrowdContext:
 
     def account_cents(self) -> int:
         """Return the account's balance; raise WrongCrowdAccount if our HITs were posted by another account."""
-        from round_manager.services.connected_crowd import account_cents
+        from round_manager.services.payments import account_cents
 
         return account_cents(self.services, self.crowd)
 

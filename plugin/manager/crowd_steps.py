@@ -7,7 +7,7 @@ from plugin.errors import PluginError
 from plugin.hints import with_command
 from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult
 from round_manager.loop.overview import held_for_a_person
-from round_manager.services.connected_crowd import ConnectedCrowd
+from round_manager.services.context import ConnectedCrowd
 from round_manager.services.hits import (
     expire_unneeded,
     find_unneeded,

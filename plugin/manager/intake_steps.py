@@ -4,7 +4,7 @@ from common.errors import Hint
 from common.text import count
 from plugin.hints import with_command
 from plugin.manager.step import NOTHING, ConnectedTasks, CrowdStep, ManagerContext, StepFailed, StepResult
-from round_manager.services.connected_crowd import ConnectedCrowd
+from round_manager.services.context import ConnectedCrowd
 from round_manager.services.reviews import approve_waiting, select_work
 from round_manager.services.work import end_overdue_work
 from round_manager.services.workers import qualify_passed

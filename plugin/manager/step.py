@@ -14,8 +14,7 @@ from plugin.errors import PluginError
 from round_manager.archive.storage import Archives
 from round_manager.database.store import Store
 from round_manager.labelstudio.push import PushResult
-from round_manager.services.connected_crowd import ConnectedCrowd
-from round_manager.services.context import Actor, Role, ServiceContext
+from round_manager.services.context import Actor, ConnectedCrowd, Role, ServiceContext
 from round_manager.services.label_studio import TaskSync
 from round_manager.services.model_versions import ModelDeployment
 from round_manager.services.training_supervisor import TrainingSupervisor

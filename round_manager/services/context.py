@@ -11,6 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from common.clock import Clock
+from crowd.port import Crowd
+from round_manager.crowd.collection import Collector
+from round_manager.crowd.hit_posting import HitPoster, PageUrl
+from round_manager.crowd.payments import PaymentSender
+from round_manager.crowd.reconciliation import Reconciler
+from round_manager.crowd.reviews import Rejections
+from round_manager.crowd.workers import WorkerAccess
 from round_manager.database.store import Store
 
 
@@ -42,3 +49,39 @@ class ServiceContext:
     def now(self) -> datetime:
         """Return the current time."""
         return self.clock.now()
+
+
+@dataclass(frozen=True)
+class ConnectedCrowd:
+    """One marketplace and one database, with everything that works between them."""
+
+    crowd: Crowd
+    poster: HitPoster
+    collector: Collector
+    payments: PaymentSender
+    reconciler: Reconciler
+    rejections: Rejections
+    access: WorkerAccess
+
+    @property
+    def name(self) -> str:
+        """The marketplace's name in our database."""
+        return self.crowd.name
+
+
+def connect_crowd(
+    context: ServiceContext, actor: Actor, crowd: Crowd, page_url: PageUrl, *, queue_url: str = ""
+) -> ConnectedCrowd:
+    """Return a crowd that is connected to the database; nothing is sent yet."""
+    store, clock = context.store, context.clock
+    poster = HitPoster(store, crowd, clock, page_url, queue_url=queue_url)
+    payments = PaymentSender(store, crowd, clock, actor=actor.name)
+    return ConnectedCrowd(
+        crowd=crowd,
+        poster=poster,
+        collector=Collector(store, crowd, clock),
+        payments=payments,
+        reconciler=Reconciler(store, crowd, clock, poster, payments),
+        rejections=Rejections(store, crowd, clock),
+        access=WorkerAccess(store, crowd, clock),
+    )

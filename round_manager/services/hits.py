@@ -19,8 +19,7 @@ from round_manager.loop.supply import Supply, supply_round, wanted_supply
 from round_manager.loop.supply_facts import unneeded_hits
 from round_manager.models import Hit, HitKind, HitStatus, Round, Task, spec_of
 from round_manager.money.budget import check_budget, figures
-from round_manager.services.connected_crowd import ConnectedCrowd
-from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
 

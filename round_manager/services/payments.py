@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from common.errors import Hint
 from round_manager.crowd import fair_pay, reviews
+from round_manager.crowd.calls import check_account
 from round_manager.crowd.fair_pay import GroupWage, group_wages, missing_cents, new_top_ups, owe_fair_pay
 from round_manager.crowd.reconciliation import resolve_hit, resolve_payment
 from round_manager.crowd.status import LooseEnds, loose_ends
@@ -25,8 +26,7 @@ from round_manager.money.budget import (
     owed_by_kind,
     statement,
 )
-from round_manager.services.connected_crowd import ConnectedCrowd, account_cents
-from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
 from round_manager.tasks.rounds import list_rounds, live_round
 from round_manager.tasks.tasks import find_task, list_tasks
 
@@ -116,6 +116,13 @@ class LedgerPage:
 
     rows: list[LedgerRow]
     next_before: int | None
+
+
+def account_cents(context: ServiceContext, crowd: ConnectedCrowd) -> int:
+    """Return the account's balance; raise WrongCrowdAccount if it is not the account of our posted HITs."""
+    cents = crowd.crowd.balance()
+    check_account(context.store, crowd.crowd, now=context.now())
+    return cents
 
 
 def account_balance(context: ServiceContext, crowd: ConnectedCrowd) -> AccountBalance:

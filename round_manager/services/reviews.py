@@ -13,8 +13,7 @@ from round_manager.errors import AssignmentNotFound, AssignmentStateError, Budge
 from round_manager.models import AssignmentStatus, EntryKind
 from round_manager.money.budget import reward_cost
 from round_manager.money.ledger import owe_rewards, owed_entry
-from round_manager.services.connected_crowd import ConnectedCrowd
-from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
 from round_manager.tasks.tasks import find_task, list_tasks
 from round_manager.work.reports import WorkerReport, worker_reports
 

@@ -10,8 +10,7 @@ from round_manager.crowd import workers
 from round_manager.crowd.workers import WorkerFigures, grant_passed_quizzes, worker_figures
 from round_manager.errors import CrowdWorkError
 from round_manager.models import Task
-from round_manager.services.connected_crowd import ConnectedCrowd
-from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
 from round_manager.tasks.tasks import find_task, list_tasks
 
 

@@ -17,7 +17,7 @@ from round_manager.loop.lifecycle import Due, begin_validating, close_round, due
 from round_manager.loop.waiting import WaitReason, waiting
 from round_manager.models import Assignment, EntryKind, EntryState, Hit, HitKind, LedgerEntry, Round, Task, WorkSession
 from round_manager.money.budget import BudgetFigures, drift, figures, statement
-from round_manager.services.connected_crowd import ConnectedCrowd, connect_crowd
+from round_manager.services.context import ConnectedCrowd, connect_crowd
 from round_manager.validation.decisions import decide_round
 from round_manager.work.validation_work import Judgement
 from tests.campaign.base import OWNER

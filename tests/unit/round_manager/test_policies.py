@@ -56,8 +56,9 @@ def test_no_example_gets_more_votes_than_its_policy_allows_and_some_get_that_man
     assert max(given(votes) for votes in product("abc", repeat=most)) == most
 
 
-def test_a_policy_that_can_decide_without_votes_waits_for_its_fewest_votes() -> None:
-    assert ALWAYS.first_wanted(DEFAULTS) == 1
+def test_a_policy_that_can_decide_without_votes_waits_for_its_fewest_votes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(policies._POLICIES, "always", ALWAYS)
+    assert policies.first_votes(DEFAULTS.model_copy(update={"policy": "always"})) == 1
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,7 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
-from round_manager.services.connected_crowd import ConnectedCrowd
-from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
 from round_manager.services.model_versions import ModelDeployment, register_versions
 from round_manager.services.training_supervisor import TrainingSupervisor
 from round_manager.tasks.rounds import list_rounds, pinned_versions

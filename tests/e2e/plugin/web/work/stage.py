@@ -39,8 +39,7 @@ from round_manager.crowd.hit_planning import HitRequest, plan_hits
 from round_manager.database.store import Store, open_store
 from round_manager.loop.quote import open_round_of
 from round_manager.models import Attempt, Example, Hit, HitKind, WorkSession
-from round_manager.services.connected_crowd import ConnectedCrowd
-from round_manager.services.context import ServiceContext
+from round_manager.services.context import ConnectedCrowd, ServiceContext
 from round_manager.tasks.tasks import create_task, find_task
 from templates import Pack, find_pack
 from tests.e2e.taught import give
