@@ -9,15 +9,7 @@ from ml_backend.judge import Judge
 from ml_backend.targets.target import Target
 from round_manager.audit import note
 from round_manager.errors import TaskError
-from round_manager.labelstudio import projects
-from round_manager.labelstudio.connection import (
-    BackendRoute,
-    ConnectedProjects,
-    ConnectionOptions,
-    connect_projects,
-    find_route,
-    move_backend,
-)
+from round_manager.labelstudio import connection, projects
 from round_manager.labelstudio.crowd_upload import CrowdUpload, upload_crowd_work
 from round_manager.labelstudio.port import LabelStudio
 from round_manager.labelstudio.predictions import PredictionResult, predict_tasks
@@ -50,11 +42,11 @@ class TaskSync:
 
 
 def connect_task(
-    context: ServiceContext, actor: Actor, label_studio: LabelStudio, task: str, options: ConnectionOptions
-) -> ConnectedProjects:
+    context: ServiceContext, actor: Actor, label_studio: LabelStudio, task: str, options: connection.ConnectionOptions
+) -> connection.ConnectedProjects:
     """Create or update a task's two projects, with webhooks and the ML backend; change nothing if nothing differs."""
     pack = _current_pack(context, task)
-    connected = connect_projects(context.store, label_studio, pack, options, context.clock)
+    connected = connection.connect_projects(context.store, label_studio, pack, options, context.clock)
     if connected.changes:
         with context.store.write() as session:
             row = find_task(session, task)
@@ -135,7 +127,7 @@ class ConnectedLabelStudio:
         self._label_studio = label_studio
         self._judge = judge
         # Label Studio is contacted once per round; what an owner enters after that stays.
-        self._routes: dict[str, BackendRoute] = {}
+        self._routes: dict[str, connection.BackendRoute] = {}
 
     def tasks(self) -> list[str]:
         """Return the names of the connected tasks."""
@@ -152,10 +144,10 @@ class ConnectedLabelStudio:
     def follow(self, task: str) -> str | None:
         """Point the ML backend connection at the live round; return its new address, or None if nothing changed."""
         context = self._context()
-        route = find_route(context.store, task)
+        route = connection.find_route(context.store, task)
         if route is None or route == self._routes.get(task):
             return None
-        url = move_backend(context.store, self._label_studio, task, route, context.clock)
+        url = connection.move_backend(context.store, self._label_studio, task, route, context.clock)
         self._routes[task] = route
         return url
 

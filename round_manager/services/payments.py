@@ -16,16 +16,7 @@ from round_manager.crowd.status import LooseEnds, loose_ends
 from round_manager.errors import NothingHeld
 from round_manager.loop.waiting import awaits_only_pay
 from round_manager.models import EntryState, LedgerEntry, Round, Task
-from round_manager.money.budget import (
-    Owed,
-    StatementLine,
-    TaskMoney,
-    drift,
-    end_of,
-    money_by_task,
-    owed_by_kind,
-    statement,
-)
+from round_manager.money import budget
 from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
 from round_manager.tasks.rounds import list_rounds, live_round
 from round_manager.tasks.tasks import find_task, list_tasks
@@ -38,7 +29,7 @@ class AccountBalance:
     """The account's balance and what all tasks have reserved and owe."""
 
     account_cents: int
-    tasks: list[TaskMoney]
+    tasks: list[budget.TaskMoney]
 
     @property
     def owed_cents(self) -> int:
@@ -78,14 +69,14 @@ class TopUpPlan:
     wages: list[GroupWage]
     groups: list[GroupTopUp]
     cents: int
-    owed: list[Owed]
+    owed: list[budget.Owed]
 
 
 @dataclass(frozen=True)
 class StatementReport:
     """Statement lines, the newest day first; `drift_cents` is how far they differ from the stored sums, always 0."""
 
-    lines: list[StatementLine]
+    lines: list[budget.StatementLine]
     drift_cents: int
 
     @property
@@ -129,7 +120,7 @@ def account_balance(context: ServiceContext, crowd: ConnectedCrowd) -> AccountBa
     """Return the account's balance and what all tasks have reserved and owe on this marketplace."""
     account = account_cents(context, crowd)
     with context.store.read() as session:
-        return AccountBalance(account, money_by_task(session, crowd.name))
+        return AccountBalance(account, budget.money_by_task(session, crowd.name))
 
 
 def give_bonus(
@@ -156,10 +147,10 @@ def is_paid(context: ServiceContext, entry: LedgerEntry) -> bool:
         return session.get_one(LedgerEntry, entry.id).state is EntryState.CONFIRMED
 
 
-def owed_payments(context: ServiceContext, crowd: ConnectedCrowd) -> list[Owed]:
+def owed_payments(context: ServiceContext, crowd: ConnectedCrowd) -> list[budget.Owed]:
     """Return what is owed and not sent, by kind."""
     with context.store.read() as session:
-        return owed_by_kind(session, crowd.name)
+        return budget.owed_by_kind(session, crowd.name)
 
 
 def plan_top_ups(
@@ -201,7 +192,7 @@ def top_up_round(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, t
 def statement_report(context: ServiceContext, task: str | None, *, last: date, days: int) -> StatementReport:
     """Return the statements of one task or of all tasks for a number of days, the newest first."""
     today = context.now().date()
-    lines: list[StatementLine] = []
+    lines: list[budget.StatementLine] = []
     drifted = 0
     with context.store.read() as session:
         tasks = [find_task(session, task)] if task else list_tasks(session)
@@ -210,11 +201,11 @@ def statement_report(context: ServiceContext, task: str | None, *, last: date, d
                 if day < last and day < owner.created_at.astimezone(UTC).date():
                     continue
                 # Nothing is dated in the future, so the end of today shows the current state.
-                found = statement(session, owner, at=end_of(day))
+                found = budget.statement(session, owner, at=budget.end_of(day))
                 lines += found
                 if day == today:
                     owners: list[Task | Round] = [owner, *list_rounds(session, owner)]
-                    drifted += sum(drift(session, one, line) for one, line in zip(owners, found, strict=True))
+                    drifted += sum(budget.drift(session, one, line) for one, line in zip(owners, found, strict=True))
     return StatementReport(lines, drifted)
 
 
@@ -265,10 +256,10 @@ def list_ledger(
 
 def _owe_top_ups(
     context: ServiceContext, crowd: ConnectedCrowd, wages: Sequence[GroupWage], *, dry_run: bool
-) -> tuple[int, list[Owed]]:
+) -> tuple[int, list[budget.Owed]]:
     with context.store.dry_run() if dry_run else context.store.write() as session:
         cents = fair_pay.owe_top_ups(session, crowd.crowd, wages, now=context.now())
-        return cents, owed_by_kind(session, crowd.name)
+        return cents, budget.owed_by_kind(session, crowd.name)
 
 
 def _group_top_up(crowd: ConnectedCrowd, wage: GroupWage, cents: Sequence[int]) -> GroupTopUp:

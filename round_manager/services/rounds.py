@@ -10,21 +10,12 @@ from round_manager.learning.training_data import pending_training
 from round_manager.learning.training_jobs import running_job
 from round_manager.learning.versions import find_versions
 from round_manager.loop import lifecycle
-from round_manager.loop.lifecycle import Due, due, empty_round_reason, ended_empty, take_due
 from round_manager.loop.waiting import WaitReason, waiting
 from round_manager.models import Round, RoundStatus, spec_of
 from round_manager.money import budget
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.model_versions import ModelDeployment, register_versions
 from round_manager.tasks import rounds
-from round_manager.tasks.rounds import (
-    check_can_open,
-    choose_round,
-    draft_round,
-    find_round,
-    live_round,
-    pinned_versions,
-)
 from round_manager.tasks.tasks import find_task
 
 
@@ -123,14 +114,14 @@ def close_round(
     """
     now = context.now()
     with context.store.write() as session:
-        chosen = choose_round(session, find_task(session, task), number)
+        chosen = rounds.choose_round(session, find_task(session, task), number)
         before = chosen.status
         chosen = lifecycle.begin_validating(session, chosen, actor=actor.name, reason=reason, now=now)
         left = waiting(session, chosen, now=now)
         if force or not left:
             chosen = lifecycle.close_round(session, chosen, actor=actor.name, reason=reason, now=now, force=force)
             left = waiting(session, chosen, now=now)
-        is_empty = chosen.status is RoundStatus.CLOSED and ended_empty(session, chosen)
+        is_empty = chosen.status is RoundStatus.CLOSED and lifecycle.ended_empty(session, chosen)
     return RoundClosed(chosen, before is RoundStatus.CLOSED, is_empty, left)
 
 
@@ -150,28 +141,28 @@ def set_round_budget(
     """Change the budget of a round, fees included; by default of the live round, else of the draft."""
     with context.store.write() as session:
         owner = find_task(session, task)
-        chosen = choose_round(session, owner, number)
+        chosen = rounds.choose_round(session, owner, number)
         left = budget.set_round_budget(
             session, owner, chosen, cents, actor=actor.name, reason=reason, now=context.now()
         )
     return BudgetSet(chosen, left.released_cents)
 
 
-def due_move(context: ServiceContext, task: str) -> Due | None:
+def due_move(context: ServiceContext, task: str) -> lifecycle.Due | None:
     """Return the move that the task's live round should make now, if there is one."""
     with context.store.read() as session:
-        live = live_round(session, find_task(session, task).id)
-        return due(session, live, now=context.now()) if live else None
+        live = rounds.live_round(session, find_task(session, task).id)
+        return lifecycle.due(session, live, now=context.now()) if live else None
 
 
-def advance_round(context: ServiceContext, actor: Actor, task: str) -> Due | None:
+def advance_round(context: ServiceContext, actor: Actor, task: str) -> lifecycle.Due | None:
     """Make the move that is due in the task's live round; return None if there is none."""
     # Most rounds have no due move, and a read transaction blocks no other.
     if due_move(context, task) is None:
         return None
     with context.store.write() as session:
-        live = live_round(session, find_task(session, task).id)
-        return take_due(session, live, actor=actor.name, now=context.now()) if live else None
+        live = rounds.live_round(session, find_task(session, task).id)
+        return lifecycle.take_due(session, live, actor=actor.name, now=context.now()) if live else None
 
 
 def finished_round(context: ServiceContext, task: str) -> int | None:
@@ -188,21 +179,21 @@ def finished_round(context: ServiceContext, task: str) -> int | None:
 def empty_round(context: ServiceContext, task: str, number: int) -> WaitReason | None:
     """Return why no round follows this one automatically: it ended with no examples; None if one may follow."""
     with context.store.read() as session:
-        round = find_round(session, find_task(session, task), number)
-        return empty_round_reason(round, task) if ended_empty(session, round) else None
+        round = rounds.find_round(session, find_task(session, task), number)
+        return lifecycle.empty_round_reason(round, task) if lifecycle.ended_empty(session, round) else None
 
 
 def check_next_round(context: ServiceContext, task: str) -> None:
     """Raise RoundError or BudgetError if the task's next round could not be opened now; change nothing."""
     with context.store.dry_run() as session:
         owner = find_task(session, task)
-        check_can_open(session, owner, draft_round(session, owner, now=context.now()))
+        rounds.check_can_open(session, owner, rounds.draft_round(session, owner, now=context.now()))
 
 
 def _set_paused(context: ServiceContext, actor: Actor, task: str, reason: str, *, paused: bool) -> RoundPaused:
     change = lifecycle.pause if paused else lifecycle.resume
     with context.store.write() as session:
-        chosen = choose_round(session, find_task(session, task))
+        chosen = rounds.choose_round(session, find_task(session, task))
         before = chosen.paused_at
         after = change(session, chosen, actor=actor.name, reason=reason, now=context.now())
     return RoundPaused(after, changed=before != after.paused_at)
@@ -212,12 +203,12 @@ def _position(context: ServiceContext, task: str) -> tuple[Round, tuple[str, ...
     """Return the live round and its pinned versions, or the draft that can be opened and no versions."""
     with context.store.write() as session:
         owner = find_task(session, task)
-        live = live_round(session, owner.id)
+        live = rounds.live_round(session, owner.id)
         if live is not None:
-            return live, pinned_versions(session, live)
-        draft = draft_round(session, owner, now=context.now())
+            return live, rounds.pinned_versions(session, live)
+        draft = rounds.draft_round(session, owner, now=context.now())
         # Checked before anything is pinned: a round that cannot be opened must not change what is served.
-        check_can_open(session, owner, draft)
+        rounds.check_can_open(session, owner, draft)
         return draft, ()
 
 

@@ -4,18 +4,8 @@ from dataclasses import dataclass
 
 from round_manager.errors import TrainingBusy
 from round_manager.jobs import JobOutcome, JobOwner, JobRequest, JobRunner, JobStatus
+from round_manager.learning import training_jobs
 from round_manager.learning.training_data import PendingTraining, pending_training, skipped_round
-from round_manager.learning.training_jobs import (
-    DIED,
-    fail_dead_job,
-    find_job,
-    has_heartbeat,
-    list_jobs,
-    record_end,
-    request_cancel,
-    running_job,
-    training_lock,
-)
 from round_manager.learning.versions import names_of
 from round_manager.models import TrainingJob, TrainingState
 from round_manager.services.context import Actor, ServiceContext
@@ -70,10 +60,10 @@ class TrainingSupervisor:
         """Return the round that waits for a training, unless one is running."""
         with self._context.store.read() as session:
             found = find_task(session, task)
-            job = running_job(session, found)
+            job = training_jobs.running_job(session, found)
             pending = pending_training(session, found)
         # A job without a heartbeat may be dead; the next training finds out.
-        is_alive = job is not None and has_heartbeat(job, now=self._context.now())
+        is_alive = job is not None and training_jobs.has_heartbeat(job, now=self._context.now())
         return None if is_alive or task in self._requests else pending
 
     def end_cancelled(self, task: str) -> str:
@@ -109,7 +99,7 @@ class TrainingSupervisor:
     def _end(self, task: str, request: JobRequest, status: JobStatus) -> TrainingEnd:
         with self._context.store.read() as session:
             found = find_task(session, task)
-            job, skipped = find_job(session, found, request.token), skipped_round(session, found)
+            job, skipped = training_jobs.find_job(session, found, request.token), skipped_round(session, found)
         if job is None and skipped:
             return TrainingEnd(f"the next round needs no new model: {skipped}")
         if job is None or job.state in (TrainingState.FAILED, TrainingState.STOPPED, TrainingState.RUNNING):
@@ -124,7 +114,7 @@ class TrainingSupervisor:
 def cancel_training(context: ServiceContext, actor: Actor, task: str) -> TrainingJob:
     """Ask the task's training to stop; one whose process is dead ends at once and is not started again."""
     with context.store.write() as session:
-        asked = request_cancel(session, find_task(session, task), actor=actor.name, now=context.now())
+        asked = training_jobs.request_cancel(session, find_task(session, task), actor=actor.name, now=context.now())
     return end_cancelled_training(context, task) or asked
 
 
@@ -137,11 +127,13 @@ def end_cancelled_training(context: ServiceContext, task: str) -> TrainingJob | 
     if not _is_abandoned(context, task):
         return None
     try:
-        with training_lock(context.store, task):
+        with training_jobs.training_lock(context.store, task):
             if not _is_abandoned(context, task):
                 return None
             with context.store.write() as session:
-                return fail_dead_job(session, find_task(session, task), DIED, now=context.now())
+                return training_jobs.fail_dead_job(
+                    session, find_task(session, task), training_jobs.DIED, now=context.now()
+                )
     except TrainingBusy:
         return None  # Its process is alive after all, or another one has started the next training.
 
@@ -149,15 +141,15 @@ def end_cancelled_training(context: ServiceContext, task: str) -> TrainingJob | 
 def list_trainings(context: ServiceContext, task: str, limit: int = 20) -> list[TrainingSummary]:
     """Return the last trainings of a task, newest first."""
     with context.store.read() as session:
-        jobs = list_jobs(session, find_task(session, task), limit)
+        jobs = training_jobs.list_jobs(session, find_task(session, task), limit)
         names = names_of(session, [job.model_version_id for job in jobs if job.model_version_id])
     return [TrainingSummary(job, names.get(job.model_version_id or 0)) for job in jobs]
 
 
 def _is_abandoned(context: ServiceContext, task: str) -> bool:
     with context.store.read() as session:
-        job = running_job(session, find_task(session, task))
-    return job is not None and job.cancel_at is not None and not has_heartbeat(job, now=context.now())
+        job = training_jobs.running_job(session, find_task(session, task))
+    return job is not None and job.cancel_at is not None and not training_jobs.has_heartbeat(job, now=context.now())
 
 
 def record_job_end(context: ServiceContext, actor: Actor, request: JobRequest, status: JobStatus) -> None:
@@ -169,10 +161,12 @@ def record_job_end(context: ServiceContext, actor: Actor, request: JobRequest, s
         return
     now = context.now()
     try:
-        with training_lock(context.store, request.task), context.store.write() as session:
+        with training_jobs.training_lock(context.store, request.task), context.store.write() as session:
             task = find_task(session, request.task)
             owner = JobOwner(actor.name, status.host, status.pid, request.token)
             state = TrainingState.STOPPED if status.outcome is JobOutcome.STOPPED else TrainingState.FAILED
-            record_end(session, task, owner, request.mode, status.reason, state=state, retry=status.retry, now=now)
+            training_jobs.record_end(
+                session, task, owner, request.mode, status.reason, state=state, retry=status.retry, now=now
+            )
     except TrainingBusy:
         return  # Another process trains already, and has recorded the end of the dead one.
