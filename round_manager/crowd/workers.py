@@ -19,6 +19,7 @@ from crowd.errors import CrowdAccessDenied, CrowdRefused
 from crowd.port import Crowd
 from round_manager import audit
 from round_manager.crowd.fair_pay import earned_work
+from round_manager.database.engine import find_or_add
 from round_manager.database.store import Store, process_lock
 from round_manager.errors import DuplicateError, ReasonRequired
 from round_manager.models import (
@@ -171,16 +172,13 @@ class WorkerAccess:
         name = f"outfox {task.name}"
         made = self._crowd.ensure_qualification(name, _description(task))
         with self._store.write() as session:
-            row = session.scalar(wanted.limit(1))
-            if row is None:
-                row = Qualification(
+            row = find_or_add(
+                session,
+                wanted.limit(1),
+                lambda: Qualification(
                     task_id=task.id, marketplace=self._crowd.name, name=name, created_at=self._clock.now()
-                )
-                try:
-                    with session.begin_nested():
-                        session.add(row)
-                except DuplicateError:  # Another process has just created it.
-                    row = session.scalars(wanted.limit(1)).one()
+                ),
+            )
             row.external_id = made.qualification_id
             session.flush()
         return row

@@ -2,11 +2,13 @@
 
 import re
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event
+from sqlalchemy import URL, Connection, Engine, Select, create_engine, event
 from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.orm import Session
 
 from common import database
 from common.errors import Hint
@@ -22,6 +24,7 @@ from round_manager.errors import (
     StoreUrlError,
 )
 
+Row = TypeVar("Row")
 NAMED = re.compile(r"(?:CHECK constraint failed: |^)((?:ck|guard)_\w+)")
 
 
@@ -39,6 +42,20 @@ def open_engine(url: str, *, create: bool) -> Engine:
         ) from error
     event.listen(engine, "handle_error", _translate, retval=True)
     return engine
+
+
+def find_or_add(session: Session, wanted: Select[Row], new: Callable[[], Row]) -> Row:
+    """Return the row that is wanted; add a new one if there is none, unless another process does so meanwhile."""
+    found = session.scalar(wanted)
+    if found is not None:
+        return found
+    try:
+        with session.begin_nested():
+            row = new()
+            session.add(row)
+    except DuplicateError:
+        return session.scalars(wanted).one()
+    return row
 
 
 def _sqlite(url: URL, *, create: bool) -> Engine:

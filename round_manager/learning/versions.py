@@ -9,7 +9,7 @@ from datetime import datetime
 from importlib.metadata import version as installed_version
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
@@ -17,6 +17,7 @@ from common.text import count
 from ml_backend.evaluation import EvaluationResult
 from ml_backend.hashing import json_sha256
 from ml_backend.manifest import CARD, Manifest
+from round_manager.database.engine import find_or_add
 from round_manager.errors import DuplicateError, ModelVersionChanged, ModelVersionMismatch, ModelVersionNotFound
 from round_manager.learning.training_data import HeldOut
 from round_manager.models import Evaluation, ModelVersion, Task
@@ -32,15 +33,8 @@ def register_version(session: Session, task: Task, manifest: Manifest, uri: str,
     """
     if manifest.task != task.name:
         raise ModelVersionMismatch(f"version {manifest.version} belongs to task {manifest.task}, not to {task.name}")
-    found = _named(session, manifest.version)
-    if found is None:
-        try:
-            with session.begin_nested():
-                found = _row(session, task, manifest, uri, now)
-                session.add(found)
-        except DuplicateError:  # Another process registered it at the same moment.
-            found = _named(session, manifest.version)
-    if found is None or found.sha256 != _sha256(manifest):
+    found = find_or_add(session, _named(manifest.version), lambda: _row(session, task, manifest, uri, now))
+    if found.sha256 != _sha256(manifest):
         raise ModelVersionChanged(f"version {manifest.version} was registered with other files; restore its folder")
     return found
 
@@ -71,12 +65,12 @@ def check_fits(spec: TaskSpec, manifest: Manifest) -> None:
         raise ModelVersionMismatch(f"version {manifest.version} has other labels than {spec.name} has now", hint=hint)
 
 
-def _named(session: Session, name: str) -> ModelVersion | None:
-    return session.scalar(select(ModelVersion).where(ModelVersion.name == name))
+def _named(name: str) -> Select[ModelVersion]:
+    return select(ModelVersion).where(ModelVersion.name == name)
 
 
 def _row(session: Session, task: Task, manifest: Manifest, uri: str, now: datetime) -> ModelVersion:
-    parent = _named(session, manifest.parent) if manifest.parent else None
+    parent = session.scalar(_named(manifest.parent)) if manifest.parent else None
     return ModelVersion(
         task_id=task.id,
         name=manifest.version,

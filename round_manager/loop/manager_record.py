@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from round_manager.errors import DuplicateError
+from round_manager.database.engine import find_or_add
 from round_manager.models import ManagerStep
 
 # The row about complete passes.
@@ -70,13 +70,6 @@ def backoff_after(failures: int) -> timedelta:
 
 def _row(session: Session, name: str, task: str, actor: str, now: datetime) -> ManagerStep:
     mine = select(ManagerStep).where(ManagerStep.name == name, ManagerStep.task == task).with_for_update()
-    row = session.scalar(mine)
-    if row is None:
-        row = ManagerStep(name=name, task=task, ran_at=now, ran_by=actor)
-        try:
-            with session.begin_nested():
-                session.add(row)
-        except DuplicateError:  # Another manager was faster.
-            row = session.scalars(mine).one()
+    row = find_or_add(session, mine, lambda: ManagerStep(name=name, task=task, ran_at=now, ran_by=actor))
     row.ran_at, row.ran_by = now, actor
     return row

@@ -9,7 +9,7 @@ from sqlalchemy import ForeignKey, UniqueConstraint, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from round_manager.database.columns import Cents, LimitedText
-from round_manager.errors import DuplicateError
+from round_manager.database.engine import find_or_add
 from round_manager.models import table
 
 
@@ -206,16 +206,9 @@ class Worker(table.Numbered):
 def ensure_worker(session: Session, marketplace: str, external_id: str, *, now: datetime) -> Worker:
     """Return the worker with this id on a marketplace or in Label Studio; create them if they are new."""
     wanted = select(Worker).where(Worker.marketplace == marketplace, Worker.external_id == external_id)
-    found = session.scalar(wanted)
-    if found is not None:
-        return found
-    worker = Worker(marketplace=marketplace, external_id=external_id, first_seen_at=now)
-    try:
-        with session.begin_nested():
-            session.add(worker)
-    except DuplicateError:  # Another process created them in the meantime.
-        return session.scalars(wanted).one()
-    return worker
+    return find_or_add(
+        session, wanted, lambda: Worker(marketplace=marketplace, external_id=external_id, first_seen_at=now)
+    )
 
 
 class Qualification(table.Numbered):

@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 from common.errors import Hint
 from ml_backend.hashing import json_sha256
 from round_manager import audit
-from round_manager.errors import DuplicateError, TaskError, TaskNotFound
+from round_manager.database.engine import find_or_add
+from round_manager.errors import TaskError, TaskNotFound
 from round_manager.models import GoldItem, Round, RoundStatus, Task, spec_of
 from round_manager.tasks.contexts import update_contexts
 from round_manager.tasks.rounds import draft_round
@@ -32,14 +33,7 @@ def create_task(session: Session, pack: Pack, *, now: datetime, actor: str = BY_
     asks for another one.
     """
     known = select(Task).where(Task.name == pack.spec.name).with_for_update(key_share=True)
-    task = session.scalar(known)
-    if task is None:
-        try:
-            with session.begin_nested():
-                task = _new(pack, now)
-                session.add(task)
-        except DuplicateError:  # Another process created it in the meantime.
-            task = session.scalars(known).one()
+    task = find_or_add(session, known, lambda: _new(pack, now))
     _update(session, task, pack, actor=actor, now=now)
     session.flush()
     update_contexts(session, task, pack.contexts, now=now)
