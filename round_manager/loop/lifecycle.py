@@ -20,7 +20,6 @@ from common.text import dollars
 from round_manager import audit
 from round_manager.crowd.hit_planning import cancel_hits
 from round_manager.errors import RoundAlreadyClosed, RoundNotOpen, RoundNotReady
-from round_manager.loop.supply_facts import tallies_of
 from round_manager.loop.waiting import (
     WaitReason,
     is_writing,
@@ -32,7 +31,7 @@ from round_manager.loop.waiting import (
 from round_manager.models import AuditEntry, EntryState, Hit, HitKind, LedgerEntry, Round, RoundStatus, Task, spec_of
 from round_manager.money.budget import figures, free_cents
 from round_manager.money.prices import least_cents, planning_fees
-from round_manager.tasks.rounds import LIVE, NOT_COUNTED
+from round_manager.tasks.rounds import LIVE, NOT_COUNTED, tallies_of
 from round_manager.work.leases import lock_task
 
 

@@ -13,12 +13,10 @@ from sqlalchemy.orm import Session
 
 from common.errors import Hint
 from common.text import count
-from round_manager.labelstudio.projects import find_link
 from round_manager.learning.training_data import pending_training
 from round_manager.learning.training_jobs import has_heartbeat, is_process_gone, running_job
 from round_manager.loop.lifecycle import empty_round_reason, ended_empty
-from round_manager.loop.supply_facts import tallies_of
-from round_manager.loop.waiting import WaitReason, waiting
+from round_manager.loop.waiting import WaitReason, project_of, waiting
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -41,7 +39,7 @@ from round_manager.models import (
 )
 from round_manager.money.budget import BudgetFigures, figures
 from round_manager.rates import Rate
-from round_manager.tasks.rounds import NOT_COUNTED, list_rounds, pinned_versions
+from round_manager.tasks.rounds import NOT_COUNTED, list_rounds, pinned_versions, tallies_of
 
 RUN_MANAGER = Hint("run_manager")
 DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
@@ -102,7 +100,7 @@ def task_overview(session: Session, task: Task, *, now: datetime, has_marketplac
 
 def missing_intake(session: Session, round: Round, *, has_marketplace: bool) -> WaitReason | None:
     """Return why no examples can reach an open round, neither from Label Studio nor from a crowd; None if they can."""
-    if round.status is not RoundStatus.OPEN or _has_project(session, round):
+    if round.status is not RoundStatus.OPEN or project_of(session, round, ProjectKind.CREATE):
         return None
     name, is_paid = session.get_one(Task, round.task_id).name, spec_of(round).pay.create_cents > 0
     # If HITs were posted, another machine has the keys.
@@ -171,12 +169,6 @@ def _training(job: TrainingJob, now: datetime) -> WaitReason:
         return WaitReason(f"the training of the next model on {job.host} sent no heartbeat for {silent}", RUN_MANAGER)
     share = f" {job.steps / job.total:.0%}" if job.total else ""
     return WaitReason(f"the next model is being trained: {job.stage or 'starting'}{share} {job.note}".rstrip())
-
-
-def _has_project(session: Session, round: Round) -> bool:
-    """Return whether Label Studio users can write for the round's task; a deleted project has a number below zero."""
-    link = find_link(session, round.task_id, ProjectKind.CREATE)
-    return link is not None and link.project > 0
 
 
 def _has_hits(session: Session, round: Round) -> bool:

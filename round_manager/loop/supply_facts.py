@@ -19,13 +19,12 @@ from round_manager.models import (
     QualificationGrant,
     Round,
     RoundStatus,
-    RoundTally,
     UncountedVote,
     Vote,
 )
 from round_manager.money.bonuses import SUBMITTED
 from round_manager.money.budget import free_cents
-from round_manager.tasks.rounds import NOT_COUNTED
+from round_manager.tasks.rounds import NOT_COUNTED, tallies_of
 from templates import TaskSpec
 
 # The oldest waiting examples are assigned first; later ones are counted next time.
@@ -81,12 +80,6 @@ def find_facts(session: Session, round: Round, spec: TaskSpec, marketplace: str,
         people=people_lately(session, round, marketplace, now=now) if spec.quiz else 0,
         free_cents=free_cents(session, round),
     )
-
-
-def tallies_of(session: Session, round: Round) -> dict[tuple[ExampleStatus, bool], int]:
-    """Return how many of the round's examples are in each status, by whether they fooled the model."""
-    rows = session.scalars(select(RoundTally).where(RoundTally.round_id == round.id, RoundTally.examples > 0))
-    return {(row.status, row.fooled): row.examples for row in rows}
 
 
 def lacking_votes(session: Session, round: Round, most: int = MOST_WAITING) -> list[int]:

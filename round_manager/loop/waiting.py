@@ -31,13 +31,13 @@ from round_manager.models import (
     ProjectKind,
     Round,
     RoundStatus,
-    RoundTally,
     Task,
     UncountedVote,
     spec_of,
 )
 from round_manager.money.budget import free_cents
 from round_manager.money.prices import planning_fees, vote_cents
+from round_manager.tasks.rounds import tallies_of
 
 UNPOSTED = (HitStatus.PLANNED, HitStatus.HELD)
 UNSETTLED = (EntryState.OWED, EntryState.SENT)
@@ -134,8 +134,8 @@ def verified_fooling(session: Session, round: Round) -> int:
 
 def tally(session: Session, round: Round, status: ExampleStatus, *, fooled: bool | None = None) -> int:
     """Return the number of the round's examples with a status."""
-    wanted = select(func.sum(RoundTally.examples)).where(RoundTally.round_id == round.id, RoundTally.status == status)
-    return int(session.scalar(wanted if fooled is None else wanted.where(RoundTally.fooled.is_(fooled))) or 0)
+    tallies = tallies_of(session, round).items()
+    return sum(number for (one, is_fooled), number in tallies if one is status and fooled in (None, is_fooled))
 
 
 def is_writing(session: Session, round: Round) -> bool:
@@ -214,7 +214,7 @@ def _submitted_work(session: Session, round: Round, name: str) -> Iterator[WaitR
 
 def _label_studio(session: Session, round: Round, name: str, now: datetime) -> Iterator[WaitReason]:
     """Label Studio does not show other users' drafts, so its users get the same time to submit what they started."""
-    minutes, link = spec_of(round).work.label_studio_minutes, _project(session, round, ProjectKind.CREATE)
+    minutes, link = spec_of(round).work.label_studio_minutes, project_of(session, round, ProjectKind.CREATE)
     if not minutes or link is None or round.validating_at is None:
         return
     end = round.validating_at + timedelta(minutes=minutes)
@@ -244,10 +244,10 @@ def _can_be_validated(session: Session, round: Round) -> bool:
     spec = spec_of(round)
     # No HITs are posted for votes that are not paid.
     is_paid = spec.pay.validate_cents > 0 and free_cents(session, round) >= vote_cents(spec, planning_fees(session))
-    return is_paid or _project(session, round, ProjectKind.VALIDATE) is not None
+    return is_paid or project_of(session, round, ProjectKind.VALIDATE) is not None
 
 
-def _project(session: Session, round: Round, kind: ProjectKind) -> LabelStudioLink | None:
+def project_of(session: Session, round: Round, kind: ProjectKind) -> LabelStudioLink | None:
     """Return the Label Studio project of the round's task; a deleted project has a number below zero."""
     link = find_link(session, round.task_id, kind)
     return link if link is not None and link.project > 0 else None

@@ -170,14 +170,20 @@ def pinned_versions(session: Session, round: Round) -> tuple[str, ...]:
     return tuple(session.scalars(names.where(RoundModel.round_id == round.id).order_by(RoundModel.rank)))
 
 
+def tallies_of(session: Session, round: Round) -> dict[tuple[ExampleStatus, bool], int]:
+    """Return how many of the round's examples are in each status, by whether they fooled the model."""
+    rows = session.scalars(select(RoundTally).where(RoundTally.round_id == round.id, RoundTally.examples > 0))
+    return {(row.status, row.fooled): row.examples for row in rows}
+
+
 def collected(session: Session, round: Round) -> Collected:
     """Return what the round has so far."""
-    tallies = session.scalars(select(RoundTally).where(RoundTally.round_id == round.id, RoundTally.examples > 0)).all()
     counted: dict[str, int] = {}
     others: dict[str, int] = {}
-    for tally in tallies:
-        part = others if tally.status in NOT_COUNTED else counted
-        part[tally.status.value] = part.get(tally.status.value, 0) + tally.examples
-    fooled = sum(tally.examples for tally in tallies if tally.fooled and tally.status not in NOT_COUNTED)
+    fooled = 0
+    for (status, is_fooled), number in tallies_of(session, round).items():
+        part = others if status in NOT_COUNTED else counted
+        part[status.value] = part.get(status.value, 0) + number
+        fooled += number if is_fooled and status not in NOT_COUNTED else 0
     attempts = session.scalar(select(func.count()).select_from(Attempt).where(Attempt.round_id == round.id))
     return Collected(counted, others, fooled, attempts or 0)
