@@ -39,20 +39,14 @@ ROWS_AT_A_TIME = 1_000
 
 @dataclass(frozen=True)
 class PaidAssignment:
-    """An approved assignment of a HIT group, with its time and the cents that it pays."""
+    """An approved assignment of a HIT group, with its time (at least one second) and the cents that it pays."""
 
     group_id: str
     kind: HitKind
     assignment_id: int
     worker_id: int
-    elapsed_seconds: float
-    active_seconds: float | None
+    seconds: float
     cents: int
-
-    @property
-    def seconds(self) -> float:
-        """The time that counts, at least one second."""
-        return max(1.0, self.elapsed_seconds if self.active_seconds is None else self.active_seconds)
 
     @property
     def hourly_cents(self) -> float:
@@ -68,8 +62,6 @@ class GroupWage:
     task: str
     kind: HitKind
     assignments: int
-    median_elapsed_seconds: float
-    median_active_seconds: float | None
     median_seconds: float
     median_hourly_cents: int
     minimum_hourly_cents: int
@@ -121,9 +113,9 @@ def earned_work(session: Session, task: Task, *, round: Round | None = None) -> 
     if round is not None:
         wanted = wanted.where(Hit.round_id == round.id)
     for group, kind, number, worker, accepted_at, submitted_at, active_ms, cents in session.execute(wanted):
-        elapsed = max(0.0, ((submitted_at or accepted_at) - accepted_at).total_seconds())
-        active = None if active_ms is None else active_ms / 1_000
-        yield PaidAssignment(group, kind, number, worker, elapsed, active, int(cents))
+        elapsed = ((submitted_at or accepted_at) - accepted_at).total_seconds()
+        seconds = max(1.0, elapsed if active_ms is None else active_ms / 1_000)
+        yield PaidAssignment(group, kind, number, worker, seconds, int(cents))
 
 
 def owe_top_ups(session: Session, crowd: Crowd, wages: Sequence[GroupWage], *, now: datetime) -> int:
@@ -140,13 +132,8 @@ def owe_top_ups(session: Session, crowd: Crowd, wages: Sequence[GroupWage], *, n
 
 def new_top_ups(session: Session, wages: Iterable[GroupWage]) -> dict[str, list[int]]:
     """Return the cents of each top-up that would be owed now, by HIT group; an assignment gets one top-up at most."""
-    had = set(
-        session.scalars(
-            select(LedgerEntry.assignment_id).where(
-                LedgerEntry.kind == EntryKind.TOP_UP, LedgerEntry.state != EntryState.REFUSED
-            )
-        )
-    )
+    owed = (LedgerEntry.kind == EntryKind.TOP_UP, LedgerEntry.state != EntryState.REFUSED)
+    had = set(session.scalars(select(LedgerEntry.assignment_id).where(*owed)))
     return {
         wage.group_id: [cents for assignment, cents in wage.lacking.items() if assignment not in had] for wage in wages
     }
@@ -172,23 +159,17 @@ def owe_fair_pay(session: Session, crowd: Crowd, round: Round, *, now: datetime)
 
 def _wage(group: str, task: str, kind: HitKind, earned: Iterable[PaidAssignment], minimum: int) -> GroupWage:
     # A median needs all values, and a round has many: arrays of numbers instead of objects.
-    ids, cents = array("q"), array("q")
-    elapsed, active, seconds, hourly = array("d"), array("d"), array("d"), array("d")
+    ids, cents, seconds, hourly = array("q"), array("q"), array("d"), array("d")
     for one in earned:
         ids.append(one.assignment_id)
         cents.append(one.cents)
-        elapsed.append(one.elapsed_seconds)
         seconds.append(one.seconds)
         hourly.append(one.hourly_cents)
-        if one.active_seconds is not None:
-            active.append(one.active_seconds)
     wage = GroupWage(
         group_id=group,
         task=task,
         kind=kind,
         assignments=len(ids),
-        median_elapsed_seconds=median(elapsed),
-        median_active_seconds=median(active) if active else None,
         median_seconds=median(seconds),
         median_hourly_cents=int(median(hourly)),
         minimum_hourly_cents=minimum,
