@@ -6,18 +6,6 @@ from templates.rows import Context, SeedRow
 from templates.spec import TaskSpec
 
 __all__ = [
-    "BUILT_IN",
-    "FILES",
-    "Context",
-    "Pack",
-    "PackError",
-    "PackNotFound",
-    "Problem",
-    "SeedRow",
-    "TaskSpec",
-    "TemplateError",
-    "copy_pack",
-    "find_pack",
-    "load_pack",
-    "pack_folders",
-]
+    "BUILT_IN", "FILES", "Context", "Pack", "PackError", "PackNotFound", "Problem", "SeedRow", "TaskSpec",
+    "TemplateError", "copy_pack", "find_pack", "load_pack", "pack_folders",
+]  # fmt: skip

@@ -5,7 +5,6 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from ml_backend.errors import AnswerTimeout, Busy
@@ -106,7 +105,5 @@ class LimiterSlot:
         self._began = time.monotonic()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._limiter.release(time.monotonic() - self._began)

@@ -4,7 +4,6 @@ import logging
 import re
 import threading
 from datetime import timedelta
-from types import TracebackType
 from typing import Any, Protocol, Self
 from urllib.parse import urlsplit
 
@@ -107,9 +106,7 @@ class EventForwarder:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.stop()
 
     def _run(self) -> None:

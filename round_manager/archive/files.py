@@ -8,7 +8,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from io import RawIOBase
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import pyarrow as pa
@@ -245,9 +244,7 @@ class ArchiveFiles:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._pool.shutdown(wait=True, cancel_futures=True)
         for table in self._tables:
             table.abandon()
