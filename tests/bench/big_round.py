@@ -15,8 +15,8 @@ from round_manager.database.store import open_store
 from round_manager.examples.submissions import content_sha256
 from round_manager.models import Round, RoundStatus
 from templates import TaskSpec
+from tests.campaign import Campaign, start_campaign
 from tests.fakes.clock import NOON
-from tests.integration.round_manager.stage import Stage, set_stage
 
 WORKERS = 2_000
 CHUNK = 20_000
@@ -46,7 +46,7 @@ def fill_round(file: Path, examples: int, votes: int, tries: int) -> None:
     """
     url = f"sqlite:///{file}"
     with open_store(url, upgrade=True) as store:
-        stage = set_stage(store, "sentiment")
+        campaign = start_campaign(store, contexts=None, seeds=True)
     connection = sqlite3.connect(file)
     # This file need not survive a power failure.
     connection.execute("PRAGMA synchronous = OFF")
@@ -57,18 +57,18 @@ def fill_round(file: Path, examples: int, votes: int, tries: int) -> None:
         "INSERT INTO worker (id, marketplace, external_id, first_seen_at) VALUES (?, ?, ?, ?)", people
     )
     chance = random.Random(7)
-    words = sorted({word for row in stage.pack.seed for word in row.fields["text"].split()})
+    words = sorted({word for row in campaign.pack.seed for word in row.fields["text"].split()})
     shown = [_prompt(chance, words) for _ in range(max(1, examples // EXAMPLES_ON_EACH))]
-    connection.executemany(_insert("context", CONTEXT_COLUMNS), _contexts(stage, since, shown))
+    connection.executemany(_insert("context", CONTEXT_COLUMNS), _contexts(campaign, since, shown))
     for first in range(1, examples + 1, CHUNK):
         ids = range(first, min(first + CHUNK, examples + 1))
-        rows = list(_examples(stage, chance, since, words, shown, ids, examples - WAITING))
+        rows = list(_examples(campaign, chance, since, words, shown, ids, examples - WAITING))
         connection.executemany(_insert("example", COLUMNS), rows)
         connection.executemany(_insert("attempt", ATTEMPT_COLUMNS), _attempts(since, rows, tries))
         connection.executemany(
             "INSERT INTO vote (example_id, author_id, worker_id, source, item, label, voted_at, active_ms)"
             " VALUES (?, ?, ?, 'pages', 0, ?, ?, ?)",
-            _votes(stage.spec, chance, since, rows, votes),
+            _votes(campaign.spec, chance, since, rows, votes),
         )
     connection.commit()
     connection.close()
@@ -96,11 +96,11 @@ def _prompt(chance: random.Random, words: list[str]) -> str:
     return " ".join(chance.choices(words, k=CONTEXT_LENGTH // 5))[:CONTEXT_LENGTH]
 
 
-def _contexts(stage: Stage, since: int, shown: list[str]) -> Iterator[tuple[Any, ...]]:
+def _contexts(campaign: Campaign, since: int, shown: list[str]) -> Iterator[tuple[Any, ...]]:
     for place, prompt in enumerate(shown):
         number, fields = FIRST_CONTEXT + place, json_text({"prompt": prompt})
         key = f"c{number}"
-        yield number, public_id(NOON).hex, stage.task.id, key, number, fields, "{}", since
+        yield number, public_id(NOON).hex, campaign.task.id, key, number, fields, "{}", since
 
 
 def _attempts(since: int, rows: list[tuple[Any, ...]], tries: int) -> Iterator[tuple[Any, ...]]:
@@ -114,9 +114,9 @@ def _attempts(since: int, rows: list[tuple[Any, ...]], tries: int) -> Iterator[t
 
 
 def _examples(
-    stage: Stage, chance: random.Random, since: int, words: list[str], shown: list[str], ids: range, decided: int
+    campaign: Campaign, chance: random.Random, since: int, words: list[str], shown: list[str], ids: range, decided: int
 ) -> Iterator[tuple[Any, ...]]:
-    labels, (version,) = stage.spec.label_names, stage.versions
+    labels, (version,) = campaign.spec.label_names, campaign.versions
     for number in ids:
         at = NOON + timedelta(milliseconds=number)
         context = number % len(shown)
@@ -136,14 +136,14 @@ def _examples(
         yield (
             number,
             public_id(at).hex,
-            stage.task.id,
-            stage.round.id,
+            campaign.task.id,
+            campaign.round_id,
             FIRST_CONTEXT + context,
             FIRST_WORKER + min(int(chance.expovariate(1 / 300)), WORKERS - 1),
             "pages",
             0,
             json_text(fields),
-            content_sha256(stage.spec, fields),
+            content_sha256(campaign.spec, fields),
             label,
             since + number * 1_000,
             chance.randint(20_000, 200_000),

@@ -35,7 +35,7 @@ from round_manager.models import Assignment, AssignmentStatus, EntryKind, HitKin
 from round_manager.money.ledger import Debt, owe_new
 from tests.bench.crashing.place import Place, marketplace
 from tests.bench.crowd_calls import Watched
-from tests.integration.round_manager.stage import set_stage
+from tests.campaign import start_campaign
 
 HITS = 10_000
 OPEN = 50
@@ -86,7 +86,7 @@ class Bridge:
 
 def _set_up(store: Store) -> None:
     """Create a task with an open round and a sufficient budget."""
-    set_stage(store, "sentiment")
+    start_campaign(store, contexts=None, seeds=True)
     with store.write() as session:
         for owner in (session.scalars(select(Task)).one(), session.scalars(select(Round)).one()):
             owner.budget_cents = 100_000_00

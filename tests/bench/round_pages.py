@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sqlalchemy import select
-
 from round_manager.database.store import open_store
-from round_manager.models import HitKind, Round, Task, spec_of
-from round_manager.tasks.rounds import pinned_versions
-from tests.fakes.clock import SettableClock
-from tests.integration.plugin.web.work.office import Office
-from tests.integration.round_manager.work.floor import Floor
+from round_manager.models import HitKind
+from templates import find_pack
+from tests.campaign import find_campaign
+from tests.integration.plugin.web.work.work_site import WorkSite
 
 PAGES = 15
 
@@ -30,22 +27,19 @@ def page_times(file: Path) -> dict[str, float]:
         took[name].append(time.perf_counter() - begun)
 
     with open_store(f"sqlite:///{file}") as store:
-        with store.read() as session:
-            task, round = session.scalars(select(Task)).one(), session.scalars(select(Round)).one()
-            (version,) = pinned_versions(session, round)
-        floor = Floor(store, SettableClock(), spec_of(round), task, round, version)
-        with closing(Office(floor, file.parent)) as office:
+        campaign = find_campaign(store, find_pack("sentiment"))
+        with closing(WorkSite(campaign, file.parent)) as site:
             for number in range(PAGES + 1):
-                writing, checking = floor.hit(), floor.hit(HitKind.VALIDATE)
+                writing, checking = campaign.add_hit(), campaign.add_hit(HitKind.VALIDATE)
                 with timed("opens a page to write"):
-                    page = office.open(f"W{number}", writing)
+                    page = site.open(f"W{number}", writing)
                 body = page.fooling()
                 with timed("asks the model"):
                     page.post("/items/0/tries", body)
                 with timed("hands in"):
                     page.post("/items/0/hand-in", body)
                 with timed("opens a page to check"):
-                    page = office.open(f"V{number}", checking)
+                    page = site.open(f"V{number}", checking)
                 assert page.state()["items"]
     # The first request of each kind runs with empty caches.
     return {name: statistics.median(each[1:]) for name, each in took.items()}

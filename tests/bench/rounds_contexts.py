@@ -30,8 +30,8 @@ from round_manager.work.context_strategies import RANKS
 from round_manager.work.context_uploads import upload_contexts
 from round_manager.work.leases import lease_contexts
 from templates.rows import Context as PackContext
+from tests.campaign import OWNER, Campaign, start_campaign
 from tests.integration.databases import PostgresqlDatabases, SqliteDatabases
-from tests.integration.round_manager.season import OWNER, Season, begin_season
 
 FEW, MANY = 1_000, 100_000
 TURNS = 15
@@ -53,38 +53,37 @@ def seconds(do: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
-def uploaded(season: Season, contexts: int) -> None:
+def uploaded(campaign: Campaign, contexts: int) -> None:
     """Replace the pack's contexts by the owner's."""
-    labels = season.floor.spec.label_names
+    labels = campaign.spec.label_names
     rows = (PackContext(f"c{place}", {"prompt": f"Write about {place}. " * 4}, labels, {}) for place in range(contexts))
-    with season.store.write() as session:
-        now = season.floor.now
-        upload_contexts(session, season.floor.task, rows, replace=True, actor=OWNER, reason="bench", now=now)
+    with campaign.store.write() as session:
+        now = campaign.now
+        upload_contexts(session, campaign.task, rows, replace=True, actor=OWNER, reason="bench", now=now)
 
 
-def next_round(season: Season) -> None:
+def next_round(campaign: Campaign) -> None:
     """Open the task's next round."""
-    with season.store.write() as session:
+    with campaign.store.write() as session:
         versions = session.scalars(select(ModelVersion)).all()
         why = "bench"
-        season.floor.round = open_round(
-            session, season.floor.task, versions, now=season.floor.now, actor=OWNER, reason=why
-        )
+        opened = open_round(session, campaign.task, versions, now=campaign.now, actor=OWNER, reason=why)
+        campaign.round_id = opened.id
 
 
-def used(season: Season, had: int) -> WorkSession:
+def used(campaign: Campaign, had: int) -> WorkSession:
     """Use nine of ten contexts with many writers; open a page of a worker who has had a given number of contexts."""
-    with season.store.write() as session:
-        session.execute(text(USED), {"round": season.round.id})
-    if season.store.engine.dialect.name == "postgresql":
-        with season.store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    with campaign.store.write() as session:
+        session.execute(text(USED), {"round": campaign.round_id})
+    if campaign.store.engine.dialect.name == "postgresql":
+        with campaign.store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
             connection.execute(text("VACUUM ANALYZE"))
     for number in range(WRITING):
-        season.floor.open(f"W{number}")
-    page = season.floor.open("OLD")
-    with season.store.write() as session:
+        campaign.open_page(f"W{number}")
+    page = campaign.open_page("OLD")
+    with campaign.store.write() as session:
         first = list(session.scalars(select(Context.id).where(Context.retired_at.is_(None)).limit(had)))
-        now = season.floor.now
+        now = campaign.now
         span: dict[str, Any] = {"leased_at": now, "expires_at": now + timedelta(minutes=1), "ended_at": now}
         session.add_all(
             Lease(context_id=one, worker_id=page.worker_id, session_id=page.id, outcome=LeaseEnd.USED, **span)
@@ -93,17 +92,17 @@ def used(season: Season, had: int) -> WorkSession:
     return page
 
 
-def chosen(season: Season, page: WorkSession, strategy: str) -> float:
+def chosen(campaign: Campaign, page: WorkSession, strategy: str) -> float:
     """Return the median seconds in which a page gets its next context."""
-    rounds = season.floor.spec.rounds.model_copy(update={"context_strategy": strategy})
-    spec = season.floor.spec.model_copy(update={"rounds": rounds})
+    rounds = campaign.spec.rounds.model_copy(update={"context_strategy": strategy})
+    spec = campaign.spec.model_copy(update={"rounds": rounds})
     took = []
     for _ in range(TURNS + 1):
-        with season.store.dry_run() as session:
-            work, round = session.get_one(WorkSession, page.id), session.get_one(Round, season.floor.round.id)
+        with campaign.store.dry_run() as session:
+            work, round = session.get_one(WorkSession, page.id), session.get_one(Round, campaign.round_id)
 
             def choose(session: Any = session, work: Any = work, round: Any = round) -> None:
-                assert lease_contexts(session, work, round, spec, 1, now=season.floor.now)
+                assert lease_contexts(session, work, round, spec, 1, now=campaign.now)
 
             took.append(seconds(choose))
     return statistics.median(took[1:])
@@ -111,16 +110,16 @@ def chosen(season: Season, page: WorkSession, strategy: str) -> float:
 
 def measured(store: Store, contexts: int) -> dict[str, float]:
     """Return the seconds of each operation by its name."""
-    season = begin_season(store)
-    took = {"upload": seconds(lambda: uploaded(season, contexts))}
-    season.validate()
-    season.close()
-    took["open the round"] = seconds(lambda: next_round(season))
-    old = used(season, HAD if contexts > HAD else HAD_OF_FEW)
-    new = season.floor.open("NEW")
+    campaign = start_campaign(store)
+    took = {"upload": seconds(lambda: uploaded(campaign, contexts))}
+    campaign.begin_validating()
+    campaign.close_round()
+    took["open the round"] = seconds(lambda: next_round(campaign))
+    old = used(campaign, HAD if contexts > HAD else HAD_OF_FEW)
+    new = campaign.open_page("NEW")
     for strategy in RANKS:
-        took[f"{strategy}: new worker"] = chosen(season, new, strategy)
-        took[f"{strategy}: experienced worker"] = chosen(season, old, strategy)
+        took[f"{strategy}: new worker"] = chosen(campaign, new, strategy)
+        took[f"{strategy}: experienced worker"] = chosen(campaign, old, strategy)
     return took
 
 

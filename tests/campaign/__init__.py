@@ -2,10 +2,20 @@
 
 from collections.abc import Callable
 
-from tests.campaign.base import MARKET, MINUTE, OWNER
-from tests.campaign.campaign import Campaign, start_campaign
+from tests.campaign.base import DAY, MARKET, MINUTE, OWNER
+from tests.campaign.campaign import Campaign, find_campaign, start_campaign, start_closed
 
 # What a fixture returns that starts campaigns in the test's store.
 NewCampaign = Callable[..., Campaign]
 
-__all__ = ["MARKET", "MINUTE", "OWNER", "Campaign", "NewCampaign", "start_campaign"]
+__all__ = [
+    "DAY",
+    "MARKET",
+    "MINUTE",
+    "OWNER",
+    "Campaign",
+    "NewCampaign",
+    "find_campaign",
+    "start_campaign",
+    "start_closed",
+]

@@ -1,11 +1,11 @@
 """The parts of a campaign, and how tests read its rows."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import select
 
@@ -21,7 +21,8 @@ from tests.fakes.crowd import FakeCrowd
 
 MARKET = "fake"
 OWNER = "owner@test"
-MINUTE = timedelta(minutes=1)
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+Extended = TypeVar("Extended", bound="CampaignBase")
 # Reading a pack takes longer than most tests.
 built_in_pack = cache(find_pack)
 
@@ -39,6 +40,10 @@ class CampaignBase:
     context: Context
     versions: tuple[str, ...]
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    # Two Label Studio users and a Label Studio task, if the task is linked to a project.
+    author: int = 0
+    voter: int = 0
+    ls_task: int = 0
 
     @property
     def now(self) -> datetime:
@@ -71,6 +76,10 @@ class CampaignBase:
         """Return the first version that the round is played against."""
         return self.versions[0]
 
+    def extended(self, kind: type[Extended], **more: Any) -> Extended:
+        """Return the same campaign as another class, with that one's further fields."""
+        return kind(**{one.name: getattr(self, one.name) for one in fields(self)} | more)
+
     def rows(self, kind: type[Any], *conditions: Any) -> list[Any]:
         with self.store.read() as session:
             return list(session.scalars(select(kind).where(*conditions).order_by(kind.id)))
@@ -87,20 +96,20 @@ class CampaignBase:
         found = self.rows(AuditEntry, AuditEntry.subject == "round")
         return [(entry.actor, entry.action, entry.reason) for entry in found]
 
-    def mark_closed(self) -> None:
+    def mark_closed(self, at: datetime | None = None) -> None:
         """Set the round's status to closed directly, whatever it still waits for."""
-        self.mark_validating()
-        self._set_status(RoundStatus.CLOSED, "closed_at")
+        self.mark_validating(at)
+        self._set_status(RoundStatus.CLOSED, "closed_at", at)
 
-    def mark_validating(self) -> None:
+    def mark_validating(self, at: datetime | None = None) -> None:
         """Set the round's status to validating directly."""
-        self._set_status(RoundStatus.VALIDATING, "validating_at")
+        self._set_status(RoundStatus.VALIDATING, "validating_at", at)
 
-    def _set_status(self, status: RoundStatus, moment: str) -> None:
+    def _set_status(self, status: RoundStatus, moment: str, at: datetime | None) -> None:
         with self.store.write() as session:
             row = session.get_one(Round, self.round_id)
             row.status = status
-            setattr(row, moment, self.now)
+            setattr(row, moment, at or self.now)
 
 
 def changed_pack(name: str, *, contexts: int | None, seeds: bool, terms: Mapping[str, Mapping[str, Any]]) -> Pack:

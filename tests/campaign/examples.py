@@ -16,9 +16,7 @@ PROJECT, LS_TASK = 7, 4711
 
 
 class ExampleInputs(CampaignBase):
-    """Makes what other processes send; `author`, `voter` and `ls_task` are ids that `link_label_studio` sets."""
-
-    author = voter = ls_task = 0
+    """Makes what other processes send."""
 
     def link_label_studio(self) -> None:
         """Link a project whose task LS_TASK shows the first context, with two users who write and vote."""

@@ -20,11 +20,9 @@ from round_manager.money.budget import BudgetFigures, drift, figures, statement
 from round_manager.services.context import ConnectedCrowd, connect_crowd
 from round_manager.validation.decisions import decide_round
 from round_manager.work.validation_work import Judgement
-from tests.campaign.base import OWNER
+from tests.campaign.base import DAY, OWNER
 from tests.campaign.pages import PageWork
 from tests.fakes.crowd import FakeCrowd
-
-DAY = timedelta(days=1)
 
 
 class HitWork(PageWork):

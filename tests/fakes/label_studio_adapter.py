@@ -29,7 +29,7 @@ from tests.e2e.plugin.labelstudio.conftest import Studio
 from tests.fakes.judge import FakeJudge
 from tests.fakes.label_studio_proxy import Proxy, proxy_of
 from tests.fakes.target import FakeTarget
-from tests.integration.round_manager.database.world import new_model
+from tests.integration.round_manager.database.sample_rows import new_model
 
 SECRETS = ("s" * 32,)
 WEB = "http://127.0.0.1:9/outfox"

@@ -21,10 +21,10 @@ from round_manager.models import EntryKind, EntryState, Hit, HitStatus, LedgerEn
 from round_manager.money.budget import drift, statement
 from tests.bench.crashing.driver import Job
 from tests.bench.crashing.place import Busy, Place, marketplace
+from tests.campaign import start_campaign
 from tests.fakes.clock import NOON
 from tests.fakes.marketplace_proxy import FaultPlan, MarketplaceProxy, proxy_of
 from tests.fakes.s3 import S3Server
-from tests.integration.round_manager.stage import set_stage
 
 ROOT = Path(__file__).resolve().parents[3]
 LONGEST_LIFE = 5.0
@@ -66,7 +66,7 @@ def survive(
     dice = random.Random(seed)
     database = f"sqlite:///{folder / 'outfox.db'}"
     with open_store(database, upgrade=True) as store:
-        set_stage(store, "sentiment")
+        start_campaign(store, contexts=None, seeds=True)
     with _queue() as (server, queue), marketplace(folder, server.environment) as place:
         with proxy_of(place.url, rough(seed)) as proxy, Busy(place), _repeating(server, queue, dice) as repeated:
             keys = {"key_id": place.key_id, "key_secret": place.key_secret}

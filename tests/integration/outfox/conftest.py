@@ -8,9 +8,9 @@ import pytest
 
 import outfox.server
 from round_manager.archive.storage import open_archives
+from tests.campaign import start_closed
 from tests.integration.databases import Databases
 from tests.integration.plugin.web.served import Served, serving_rounds
-from tests.integration.round_manager.archive.played import play
 
 
 @pytest.fixture(scope="session")
@@ -19,10 +19,10 @@ def archives(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases)
     root = tmp_path_factory.mktemp("archives")
     for name in ("sentiment", "nli", "qa"):
         with any_databases.opened() as own:
-            round = play(own, name)
+            round = start_closed(own, name)
             round.freeze(open_archives(str(root)))
             if name == "sentiment":
-                round.play_next().freeze(open_archives(str(root)))
+                round.next_closed_round().freeze(open_archives(str(root)))
     return root
 
 

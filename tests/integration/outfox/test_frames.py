@@ -9,8 +9,8 @@ from pyarrow import parquet
 
 import outfox
 import outfox.frames
+from tests.campaign.closed_rounds import text_of
 from tests.integration.round_manager.archive.forging import forge, set_column
-from tests.integration.round_manager.archive.played import text_of
 
 
 def test_load_returns_all_rounds_with_one_row_per_example(archives: Path) -> None:

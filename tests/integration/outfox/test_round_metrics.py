@@ -6,8 +6,8 @@ import pandas as pd
 
 import outfox
 from round_manager.archive.storage import open_archives
+from tests.campaign import start_closed
 from tests.integration.databases import Databases
-from tests.integration.round_manager.archive.played import play
 
 
 def test_withdrawn_examples_do_not_count_as_collected(archives: Path) -> None:
@@ -21,9 +21,9 @@ def test_withdrawn_examples_do_not_count_as_collected(archives: Path) -> None:
 
 def test_an_empty_round_has_a_row(tmp_path: Path, any_databases: Databases) -> None:
     with any_databases.opened() as store:
-        played = play(store, examples=8)
-        played.freeze(open_archives(str(tmp_path)))
-        played.play_next(examples=0).freeze(open_archives(str(tmp_path)))
+        campaign = start_closed(store, examples=8)
+        campaign.freeze(open_archives(str(tmp_path)))
+        campaign.next_closed_round(examples=0).freeze(open_archives(str(tmp_path)))
     both = outfox.metrics("sentiment", path=tmp_path)
     assert both[["round", "collected", "fooled", "train", "held_out"]].iloc[1].tolist() == [2, 0, 0, 0, 0]
     assert both["mer"].isna().tolist() == [False, True]

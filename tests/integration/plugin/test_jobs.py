@@ -15,10 +15,10 @@ from round_manager.learning.training_data import PendingTraining, pending_traini
 from round_manager.learning.training_jobs import list_jobs, start_job
 from round_manager.models import TrainingState
 from round_manager.services.training_supervisor import record_job_end
+from tests.campaign.training import ACTOR, TASK, TrainingCampaign
 from tests.fakes.clock import NOON
 from tests.fakes.registry import eventually
-from tests.integration.round_manager.conftest import any_school, pack, taught  # noqa: F401 - fixtures
-from tests.integration.round_manager.learning.school import ACTOR, TASK, School
+from tests.integration.round_manager.conftest import any_training, pack, trainable  # noqa: F401 - fixtures
 
 ENDLESS = "import time; print('here', flush=True); time.sleep(600)"
 STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {ENDLESS}"
@@ -28,7 +28,7 @@ STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {ENDL
 class Stage:
     """A task whose round waits for a training, and a runner whose jobs run other programs and share a log."""
 
-    school: School
+    training: TrainingCampaign
     log: Path
     program: str = ""
 
@@ -43,7 +43,7 @@ class Stage:
 
     def record_end(self, request: JobRequest) -> JobStatus:
         status = self.runner.status(request)
-        record_job_end(self.school.context, ACTOR, request, status)
+        record_job_end(self.training.services, ACTOR, request, status)
         return status
 
     def ended(self, program: str) -> JobStatus:
@@ -54,25 +54,25 @@ class Stage:
         return self.record_end(request)
 
     def start_job(self, request: JobRequest) -> None:
-        with self.school.store.write() as session:
+        with self.training.store.write() as session:
             owner = JobOwner("outfox", "here", self.runner.status(request).pid, request.token)
-            start_job(session, self.school.task(session), self.school.round(1), "head", owner, now=NOON)
+            start_job(session, self.training.task_in(session), self.training.find_round(1), "head", owner, now=NOON)
 
     def jobs(self) -> list[tuple[TrainingState, str]]:
-        with self.school.store.read() as session:
-            return [(job.state, str(job.reason)) for job in list_jobs(session, self.school.task(session))]
+        with self.training.store.read() as session:
+            return [(job.state, str(job.reason)) for job in list_jobs(session, self.training.task_in(session))]
 
     def pending(self) -> PendingTraining | None:
-        with self.school.store.read() as session:
-            return pending_training(session, self.school.task(session))
+        with self.training.store.read() as session:
+            return pending_training(session, self.training.task_in(session))
 
     def wait_for_output(self) -> None:
         eventually(lambda: "here" in self.log.read_text(), "it runs", 30)
 
 
 @pytest.fixture
-def stage(taught: School, tmp_path: Path) -> Stage:  # noqa: F811
-    return Stage(taught, tmp_path / "training.log")
+def stage(trainable: TrainingCampaign, tmp_path: Path) -> Stage:  # noqa: F811
+    return Stage(trainable, tmp_path / "training.log")
 
 
 def test_a_job_that_is_stopped_before_its_training_started_has_not_failed(stage: Stage) -> None:

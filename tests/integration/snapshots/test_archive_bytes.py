@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from round_manager.archive.storage import open_archives
+from tests.campaign import start_closed
 from tests.integration.databases import SqliteDatabases
-from tests.integration.round_manager.archive.played import play
 from tests.integration.snapshots import snapshot
 
 # Everything that a test run may change without changing the archive: the versions of the software that wrote it.
@@ -24,7 +24,7 @@ def test_the_archive_of_a_fixed_round_has_the_stored_bytes(
     task: str, sqlite_databases: SqliteDatabases, tmp_path: Path
 ) -> None:
     with sqlite_databases.opened() as store:
-        play(store, task, examples=16).freeze(open_archives(str(tmp_path)))
+        start_closed(store, task, examples=16).freeze(open_archives(str(tmp_path)))
     folder = tmp_path / task / "round-1"
     found = {"pyarrow": pa.__version__, "files": hashes(folder), "manifest": manifest(folder)}
     contents = {path.name: parquet_content(path) for path in sorted(folder.glob("*.parquet"))}

@@ -21,14 +21,15 @@ from plugin.wiring import Application
 from round_manager.database.store import Store
 from round_manager.labelstudio.projects import WEBHOOK_HEADER, webhook_secret
 from round_manager.models import HitKind
+from tests.campaign import start_campaign
+from tests.campaign.base import built_in_pack
 from tests.conftest import Outfox
 from tests.fakes import calls
 from tests.fakes.market import MarketServer
 from tests.integration.databases import Databases
 from tests.integration.mturk.marketplace.conftest import TYPE, Requests
 from tests.integration.mturk.marketplace.conftest import question as external_question
-from tests.integration.plugin.web.work.office import PATIENCE, SECRET, Office, Page
-from tests.integration.round_manager.work.floor import lay_floor, pack_of
+from tests.integration.plugin.web.work.work_site import PATIENCE, SECRET, Page, WorkSite
 from tests.integration.snapshots import snapshot
 from tests.integration.snapshots.http_recorder import HttpRecorder, route_name, routes
 
@@ -37,38 +38,38 @@ WEB, BACKEND, MARKETPLACE = "http-web.json", "http-backend.json", "http-marketpl
 
 
 @pytest.fixture
-def office(any_store: Store, tmp_path: Path) -> Iterator[Office]:
+def site(any_store: Store, tmp_path: Path) -> Iterator[WorkSite]:
     """Workers' pages, with an ML backend behind them."""
     terms: dict[str, Any] = {"validation": {"gold_rate": 0.0}, "work": {"validations_per_hit": 2}}
-    made = Office(lay_floor(any_store, TASK, **terms), tmp_path / "home")
+    made = WorkSite(start_campaign(any_store, TASK, **terms), tmp_path / "home")
     yield made
     made.close()
 
 
-def test_the_web_app(office: Office, outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
-    recorder, application = HttpRecorder(), Application(office.settings, clock=office.floor.clock)
+def test_the_web_app(site: WorkSite, outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder, application = HttpRecorder(), Application(site.settings, clock=site.campaign.clock)
     door = application.lazy_store
     pages = (
         front_page(door),
         work_pages(application),
-        data_pages(office.settings, door, office.floor.clock),
+        data_pages(site.settings, door, site.campaign.clock),
     )
     app = web_app(door, application.attempt_intake(), [SECRET], pages=pages)
     recorded = recorder.wrap(app, route_name(app.url_map))
-    office.web.exchange(recorded)
+    site.web.exchange(recorded)
     try:
         ask_operators_routes(Client(recorded))
-        work_on_pages(office)
-        monkeypatch.setenv("OUTFOX_DATABASE_URL", office.settings.database)
-        read_data(office, outfox)
+        work_on_pages(site)
+        monkeypatch.setenv("OUTFOX_DATABASE_URL", site.settings.database)
+        read_data(site, outfox)
     finally:
         door.close()
     recorder.compare(WEB)
 
 
-def test_the_ml_backend(office: Office) -> None:
-    recorder, backend, pack = HttpRecorder(), office.backend, pack_of(TASK)
-    office.shelf.place(TASK, office.predictor)
+def test_the_ml_backend(site: WorkSite) -> None:
+    recorder, backend, pack = HttpRecorder(), site.backend, built_in_pack(TASK)
+    site.models.place(TASK, site.predictor)
     app: Any = backend._app
     backend.exchange(recorder.wrap(app, route_name(app.url_map, backend_route)))
     session = requests.Session()
@@ -112,26 +113,30 @@ def test_the_marketplaces_api(any_databases: Databases) -> None:
 
 
 @pytest.mark.parametrize("part", ["web", "backend"])
-def test_every_route_has_a_snapshot(part: str, office: Office, tmp_path: Path) -> None:
+def test_every_route_has_a_snapshot(part: str, site: WorkSite, tmp_path: Path) -> None:
     if part == "backend":
-        app: Any = office.backend._app
+        app: Any = site.backend._app
         found, stored = routes(app.url_map) | {"POST /tasks/<task>/predict"}, snapshot.stored(BACKEND)
     else:
-        process = ServeProcess(Application(office.settings), tmp_path, sync_every=60.0)
+        process = ServeProcess(Application(site.settings), tmp_path, sync_every=60.0)
         found, stored = routes(process.app.url_map), snapshot.stored(WEB)
         process.close(5.0)
     assert found - stored.keys() == set(), "call these routes in the tests above"
 
 
-def test_routes_keep_their_paths(office: Office, any_databases: Databases, tmp_path: Path) -> None:
-    backend: Any = office.backend._app
-    process = ServeProcess(Application(office.settings), tmp_path, sync_every=60.0)
+def test_routes_keep_their_paths(site: WorkSite, any_databases: Databases, tmp_path: Path) -> None:
+    backend: Any = site.backend._app
+    process = ServeProcess(Application(site.settings), tmp_path, sync_every=60.0)
     process.close(5.0)
     with MarketServer(any_databases.empty()) as server:
-        site = routes(worker_site(server.market, server.url).url_map)
+        worker_routes = routes(worker_site(server.market, server.url).url_map)
     snapshot.compare_names(
         "routes.json",
-        {"web": sorted(routes(process.app.url_map)), "backend": sorted(routes(backend.url_map)), "site": sorted(site)},
+        {
+            "web": sorted(routes(process.app.url_map)),
+            "backend": sorted(routes(backend.url_map)),
+            "site": sorted(worker_routes),
+        },
     )
 
 
@@ -158,9 +163,9 @@ def ask_operators_routes(client: Client) -> None:
     client.post(hook, data=b"{}")
 
 
-def work_on_pages(office: Office) -> None:
-    page = office.open("W1")
-    load_files(office, page)
+def work_on_pages(site: WorkSite) -> None:
+    page = site.open("W1")
+    load_files(site, page)
     page.state()
     page.put("/items/0/draft", {**page.written("A draft."), "active_ms": 100})
     page.post("/beat", {"active_ms": 200})
@@ -179,39 +184,39 @@ def work_on_pages(office: Office) -> None:
     page.call("GET", "/state", headers={})
     page.call("POST", "/items/0/tries", data=b"nothing", json=None)
     for name in ("AUTHOR1", "AUTHOR2"):
-        office.floor.pending(name)
-    judging = office.open("V1", kind=HitKind.VALIDATE)
+        site.campaign.add_example(name)
+    judging = site.open("V1", kind=HitKind.VALIDATE)
     judging.state()
-    label = office.floor.spec.label_names[0]
+    label = site.campaign.spec.label_names[0]
     judging.post("/items/0/judgement", {"result": judging.result(label=label)})
     judging.post("/items/1/judgement", {"result": judging.result(label=label)})
     judging.state()
     judging.post("/finish")
-    quiz = office.open("Q1", kind=HitKind.QUIZ)
+    quiz = site.open("Q1", kind=HitKind.QUIZ)
     quiz.state()
-    assert office.floor.spec.quiz is not None
-    right = [one.answer for one in office.floor.spec.quiz.questions]
+    assert site.campaign.spec.quiz is not None
+    right = [one.answer for one in site.campaign.spec.quiz.questions]
     quiz.post("/quiz", {"answers": [1 - right[0], *right[1:]]})
     quiz.post("/quiz", {"answers": right})
     quiz.state()
-    office.get(page.hit, assignmentId="ASSIGNMENT_ID_NOT_AVAILABLE", hitId="H")
-    requests.get(f"{office.web.url}/hits/{page.hit.public_id.hex}?sig=wrong", timeout=PATIENCE)
+    site.get(page.hit, assignmentId="ASSIGNMENT_ID_NOT_AVAILABLE", hitId="H")
+    requests.get(f"{site.web.url}/hits/{page.hit.public_id.hex}?sig=wrong", timeout=PATIENCE)
 
 
-def load_files(office: Office, page: Page) -> None:
+def load_files(site: WorkSite, page: Page) -> None:
     """The files that a worker's page loads."""
     module = f"/editor/{page.setup['editor']['version']}/runtime.js"
     font = sorted(path.name for path in Path(font_files()).iterdir() if path.is_file())[0]
     for path in (module, f"/static/fonts/{font}", "/pages/work.css", "/pages/any/work.css", "/pages/nothing.js"):
-        requests.get(f"{office.web.url}{path}", timeout=PATIENCE)
+        requests.get(f"{site.web.url}{path}", timeout=PATIENCE)
 
 
-def read_data(office: Office, outfox: Outfox) -> None:
+def read_data(site: WorkSite, outfox: Outfox) -> None:
     def get(path: str) -> None:
-        requests.get(f"{office.web.url}/data/{path}", timeout=PATIENCE)
+        requests.get(f"{site.web.url}/data/{path}", timeout=PATIENCE)
 
     get(TASK)
-    office.floor.close_round()
+    site.campaign.mark_closed()
     for command in (("round", "freeze", TASK), ("data", "publish", TASK)):
         ran = outfox(*command)
         assert ran.code == 0, ran

@@ -23,13 +23,13 @@ from round_manager.work.reports import report
 from templates.label_config import read_elements
 from templates.payloads import results
 from tests.campaign import start_campaign
+from tests.campaign.training import TASK, find_training, first_round_rows, small_pack
 from tests.conftest import Outfox, replace_in
 from tests.fakes.label_studio import FakeLabelStudio
 from tests.fakes.registry import QuickRegistry, corrupt, load_fixed, make_version
 from tests.fakes.trainer import FakeTrainer
-from tests.integration.plugin.cli.crowd.conftest import books, market, page, shop  # noqa: F401 - fixtures
-from tests.integration.plugin.cli.crowd.shop import SENTIMENT, Shop
-from tests.integration.round_manager.learning.school import TASK, School, first_round, small_pack
+from tests.integration.plugin.cli.crowd.conftest import books, commands, market, page  # noqa: F401 - fixtures
+from tests.integration.plugin.cli.crowd.crowd_commands import SENTIMENT, CrowdCommands
 from tests.integration.snapshots import snapshot
 from tests.integration.snapshots.commands import leaf_commands
 from tests.integration.snapshots.recorder import Recorder
@@ -53,18 +53,18 @@ def stored_file(part: str) -> str:
     return f"json-{part}.json"
 
 
-def test_crowd_commands(ask: Recorder, shop: Shop) -> None:  # noqa: F811 - a fixture
+def test_crowd_commands(ask: Recorder, commands: CrowdCommands) -> None:  # noqa: F811 - a fixture
     post = ("crowd post", SENTIMENT, "--kind", "create", "--hits")
     ask("crowd status")
     ask(*post, 3, "--dry-run")
     ask(*post, 6, "--yes")
     ask("crowd post", SENTIMENT, "--kind", "validate", "--hits", 1, "--yes")
-    ann, bob = shop.market.make_worker("Ann"), shop.market.make_worker("Bob")
-    shop.workers.update(Ann=ann, Bob=bob)
+    ann, bob = commands.market.make_worker("Ann"), commands.market.make_worker("Bob")
+    commands.workers.update(Ann=ann, Bob=bob)
     ask("crowd workers grant", SENTIMENT, ann.id, "--dry-run")
     ask("crowd workers grant", SENTIMENT, ann.id, bob.id, "--why", "they know how")
-    works = [shop.hand_in(name, minutes=5) for name in ("Ann", "Bob", "Ann", "Bob")]
-    shop.take("Ann")
+    works = [commands.submit_hit(name, minutes=5) for name in ("Ann", "Bob", "Ann", "Bob")]
+    commands.accept_hit("Ann")
     ask("crowd status", SENTIMENT)
     ask("crowd approve", SENTIMENT, "--all", "--dry-run")
     ask("crowd approve", works[0], works[1], "--why", "good")
@@ -75,11 +75,11 @@ def test_crowd_commands(ask: Recorder, shop: Shop) -> None:  # noqa: F811 - a fi
     bonus = ("crowd bonus", works[0], "$0.60", "--reason", "Thank you!")
     ask(*bonus, "--dry-run")
     ask(*bonus, "--yes")
-    shop.cut_off(shop.owed_bonus(works[1]))
+    commands.mark_sent(commands.owe_bonus(works[1]))
     ask("crowd status", "--no-collect")
     ask("crowd reconcile", "--dry-run")
     ask("crowd reconcile")
-    shop.owed_bonus(works[1], "Another one.")
+    commands.owe_bonus(works[1], "Another one.")
     ask("crowd pay", "--dry-run")
     ask("crowd pay", SENTIMENT, "--yes")
     ask("crowd pay", SENTIMENT, "--top-up", "--dry-run")
@@ -104,12 +104,12 @@ def test_crowd_commands(ask: Recorder, shop: Shop) -> None:  # noqa: F811 - a fi
     ask.compare(stored_file("crowd"))
 
 
-def test_crowd_commands_where_something_went_wrong(ask: Recorder, shop: Shop) -> None:  # noqa: F811 - a fixture
-    work = shop.worked()
-    paid, unpaid = shop.owed_bonus(work), shop.owed_bonus(work, "Another one.")
+def test_crowd_commands_where_something_went_wrong(ask: Recorder, commands: CrowdCommands) -> None:  # noqa: F811 - a fixture
+    work = commands.paid_hit()
+    paid, unpaid = commands.owe_bonus(work), commands.owe_bonus(work, "Another one.")
     for key in (paid, unpaid):
-        shop.cut_off(key, ago=LONG_AGO)
-    unsent, sent = shop.planned_hit(), shop.planned_hit(sent_ago=LONG_AGO)
+        commands.mark_sent(key, ago=LONG_AGO)
+    unsent, sent = commands.plan_hits(), commands.plan_hits(sent_ago=LONG_AGO)
     assert unsent
     ask("crowd status", "--no-collect")
     ask("crowd reconcile")
@@ -118,17 +118,17 @@ def test_crowd_commands_where_something_went_wrong(ask: Recorder, shop: Shop) ->
     ask("crowd reconcile", "--paid", paid, "--why", "The worker has it.")
     ask("crowd reconcile", "--unpaid", unpaid)
     ask("crowd reconcile", "--not-posted", sent, "--why", "It is not listed there.")
-    shop.post(2)
-    shop.lose_a_hit()
+    commands.post_hits(2)
+    commands.lose_hit()
     ask("crowd status")
     ask("crowd approve", "--all", code=2)
     ask.compare(stored_file("crowd-trouble"))
 
 
-def test_marketplace_commands(ask: Recorder, shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
-    url = shop.market.market.engine.url.render_as_string(hide_password=False)
+def test_marketplace_commands(ask: Recorder, commands: CrowdCommands, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+    url = commands.market.market.engine.url.render_as_string(hide_password=False)
     monkeypatch.setenv("OUTFOX_MARKETPLACE_DATABASE", url)
-    shop.worked()
+    commands.paid_hit()
     made = ask("marketplace account", "Another lab")
     ask("marketplace account", "Another lab")
     ask("marketplace deposit", "Another lab", "12.50")
@@ -314,9 +314,9 @@ def test_model_commands(
     ask("task create", pack.folder)
     ask("model jobs", TASK)
     with open_store(home_tables) as store:
-        school = School(store, pack, models)
-        (base,) = school.pin("positive")
-        school.round_over(first_round())
+        training = find_training(store, pack, models)
+        (base,) = training.pin("positive")
+        training.add_closed_round(first_round_rows())
         ask("model retrain", TASK, code=2)
         ask("model jobs", TASK)
         ask("model list", TASK)
@@ -332,8 +332,8 @@ def test_model_commands(
         ask("model verify", TASK, code=2)
         with store.write() as session:
             trainer = JobOwner("ada", socket.gethostname(), 2**22 + 1)
-            round = closed_rounds(session, school.task(session))[-1]
-            start_job(session, school.task(session), round, "head", trainer, now=datetime.now(UTC))
+            round = closed_rounds(session, training.task_in(session))[-1]
+            start_job(session, training.task_in(session), round, "head", trainer, now=datetime.now(UTC))
         ask("model jobs", TASK)
         ask("status", TASK)
         ask("model cancel", TASK)

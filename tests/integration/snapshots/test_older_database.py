@@ -17,7 +17,7 @@ import pytest
 from round_manager.database.store import open_store
 from templates import BUILT_IN
 from tests.conftest import Outfox
-from tests.integration.plugin.manager.company import found_company
+from tests.integration.plugin.manager.managed_campaign import start_managed
 from tests.integration.snapshots import snapshot
 
 DUMP = snapshot.STORED / "older-database.sql"
@@ -88,15 +88,15 @@ def make_dump(folder: Path) -> None:
     """Play a round to its end, close the next one halfway, and dump the database."""
     path = folder / "played.db"
     with open_store(f"sqlite:///{path}", upgrade=True) as store:
-        company = found_company(store, folder)
-        company.hire()
-        company.play(lambda: len(company.rounds()) == 2)
-        company.write(2)
-        company.settle()
-        company.check(1)
-        company.settle()
-        company.floor.round = company.rounds()[1]
-        company.floor.close_round()
+        campaign = start_managed(store, folder)
+        campaign.qualify_workers()
+        campaign.play(lambda: len(campaign.rounds()) == 2)
+        campaign.write_hits(2)
+        campaign.settle()
+        campaign.check_hits(1)
+        campaign.settle()
+        campaign.round_id = campaign.rounds()[1].id
+        campaign.mark_closed()
     with closing(sqlite3.connect(path)) as connection:
         text = "\n".join(connection.iterdump()) + "\n"
     # Leave out the folders of the machine that made the dump.

@@ -12,45 +12,34 @@ from playwright.sync_api import Page, expect
 from common.clock import SystemClock
 from plugin.settings import load_settings
 from plugin.wiring import Application
-from round_manager.database.store import Store, open_store
+from round_manager.database.store import open_store
 from round_manager.labelstudio.crowd_upload import CrowdUpload, upload_crowd_work
 from round_manager.labelstudio.port import WORKER_FIELD, LabelStudioUnavailable
 from round_manager.labelstudio.sync import SyncResult
 from round_manager.models import Example
 from round_manager.services.context import ServiceContext
 from round_manager.tasks.contexts import update_contexts
-from round_manager.tasks.rounds import live_round, open_round, pinned_versions
+from round_manager.tasks.rounds import open_round
 from round_manager.tasks.tasks import find_task
 from round_manager.validation.decisions import decide_round
 from round_manager.work.validation_work import Judgement
-from templates import Pack, find_pack
+from templates import find_pack
 from templates.payloads import Json
 from templates.rows import Context
+from tests.campaign import Campaign, find_campaign
+from tests.campaign.label_studio import UPLOAD_PAUSE
 from tests.conftest import Outfox
 from tests.e2e.browser import Complaints
 from tests.e2e.plugin.labelstudio.conftest import Studio
 from tests.e2e.plugin.labelstudio.projects import Project
-from tests.fakes.clock import SettableClock
 from tests.fakes.label_studio_adapter import Adapter, Adapters, adapters, tidy_studio
-from tests.integration.round_manager.database.world import new_model
-from tests.integration.round_manager.labelstudio.gallery import PAUSE, Gallery
-from tests.integration.round_manager.work.floor import Floor
+from tests.integration.round_manager.database.sample_rows import new_model
 
 __all__ = ["adapters", "tidy_studio"]
 
 
-def crowd_of(store: Store, pack: Pack) -> Gallery:
-    """The crowd workers of a task with an open round."""
-    with store.read() as session:
-        task = find_task(session, pack.spec.name)
-        opened = live_round(session, task.id)
-        assert opened is not None
-        (version,) = pinned_versions(session, opened)
-    return Gallery(Floor(store, SettableClock(SystemClock().now()), pack.spec, task, opened, version), pack)
-
-
-def show(adapter: Adapter, crowd: Gallery) -> CrowdUpload:
-    return upload_crowd_work(adapter.store, adapter.remote, adapter.name, crowd.floor.clock)
+def show(adapter: Adapter, campaign: Campaign) -> CrowdUpload:
+    return upload_crowd_work(adapter.store, adapter.remote, adapter.name, campaign.clock)
 
 
 def crowds_tasks(adapter: Adapter, project: int) -> list[Json]:
@@ -63,14 +52,14 @@ def test_uploaded_work_appears_beside_in_house_work(adapters: Adapters, name: st
     adapter = adapters(name, contexts=4)
     made = adapter.connect()
     adapter.push()
-    crowd = crowd_of(adapter.store, adapter.pack)
-    example = crowd.write()
+    campaign = find_campaign(adapter.store, adapter.pack, SystemClock().now())
+    example = campaign.write_example()
     for worker in ("V1", "V2"):
-        crowd.judge_as(worker, crowd.agreeing(example))
-    assert len(crowd.votes()) == 2
+        campaign.judge_as(worker, campaign.agreeing(example))
+    assert len(campaign.votes()) == 2
     # Whether answers agree is for the policy to say; until then they are held back.
-    decide_round(adapter.store, crowd.floor.round, now=crowd.floor.now)
-    assert show(adapter, crowd) == CrowdUpload(sent=3)
+    decide_round(adapter.store, campaign.round, now=campaign.now)
+    assert show(adapter, campaign) == CrowdUpload(sent=3)
     for kind, count in (("create", 1), ("validate", 2)):
         project = made.projects[kind]
         tasks = crowds_tasks(adapter, project)
@@ -91,8 +80,8 @@ def test_uploaded_work_appears_beside_in_house_work(adapters: Adapters, name: st
 def test_a_lost_answer_duplicates_nothing(adapters: Adapters) -> None:
     adapter = adapters(contexts=2)
     project = adapter.connect().projects["create"]
-    crowd = crowd_of(adapter.store, adapter.pack)
-    crowd.write()
+    campaign = find_campaign(adapter.store, adapter.pack, SystemClock().now())
+    campaign.write_example()
     send = adapter.remote.add_tasks
 
     def send_and_hear_nothing(project_id: int, tasks: Sequence[Json]) -> list[int]:
@@ -101,21 +90,21 @@ def test_a_lost_answer_duplicates_nothing(adapters: Adapters) -> None:
 
     adapter.remote.add_tasks = send_and_hear_nothing  # type: ignore[method-assign]
     with pytest.raises(LabelStudioUnavailable):
-        show(adapter, crowd)
+        show(adapter, campaign)
     adapter.proxy.lost_answers = None
-    crowd.floor.clock.advance(PAUSE)
-    assert show(adapter, crowd) == CrowdUpload(found=1)
+    campaign.clock.advance(UPLOAD_PAUSE)
+    assert show(adapter, campaign) == CrowdUpload(found=1)
     assert len(crowds_tasks(adapter, project)) == 1
 
 
 def test_refused_uploads_are_reported_without_quotes(adapters: Adapters) -> None:
     adapter = adapters(contexts=2)
     project = adapter.connect().projects["create"]
-    crowd = crowd_of(adapter.store, adapter.pack)
-    text = crowd.write().fields["text"]
+    campaign = find_campaign(adapter.store, adapter.pack, SystemClock().now())
+    text = campaign.write_example().fields["text"]
     other = adapter.pack.create_xml.replace("$prompt", "$another")
     adapter.call("PATCH", f"projects/{project}", {"label_config": other})
-    assert show(adapter, crowd) == CrowdUpload(refused=1)
+    assert show(adapter, campaign) == CrowdUpload(refused=1)
     refusal = adapter.status().projects[0].crowd.refusal or ""
     assert refusal
     assert text not in refusal
@@ -126,12 +115,12 @@ def test_the_editor_shows_uploaded_work(
 ) -> None:
     adapter = adapters("qa", contexts=1)
     made = adapter.connect(ml_backend=None)
-    crowd = crowd_of(adapter.store, adapter.pack)
+    campaign = find_campaign(adapter.store, adapter.pack, SystemClock().now())
     with adapter.store.write() as session:
         shown = Context("fox", {"passage": "🦊 🦊 The fox sleeps in the den."}, (), {})
-        update_contexts(session, find_task(session, "qa"), [shown], now=crowd.floor.now)
-    example = crowd.write()
-    show(adapter, crowd)
+        update_contexts(session, find_task(session, "qa"), [shown], now=campaign.now)
+    example = campaign.write_example()
+    show(adapter, campaign)
     (task,) = crowds_tasks(adapter, made.projects["create"])
     url = f"{adapter.studio.server.url}/projects/{made.projects['create']}/data"
     labelling(Project(made.projects["create"], "qa: write", url), task["id"])
@@ -155,12 +144,12 @@ def test_the_command_and_the_web_app_upload_crowd_work(
             session.add(model)
             session.flush()
             open_round(session, task, [model], now=SystemClock().now(), actor="tests", reason="to try it")
-        crowd = crowd_of(store, find_pack("sentiment"))
-        crowd.write()
+        campaign = find_campaign(store, find_pack("sentiment"), SystemClock().now())
+        campaign.write_example()
         synced = json.loads(outfox("labelstudio", "sync", "sentiment", "--json").out)
         assert synced["crowd"] == {"sent": 1, "found": 0, "refused": 0}
         assert "1 shown, 0 to send" in outfox("labelstudio", "status", "sentiment").out
-        crowd.judge_as("V1", Judgement(flag=crowd.pack.spec.validation.flag_reasons[0]))
+        campaign.judge_as("V1", Judgement(flag=campaign.spec.validation.flag_reasons[0]))
         context = ServiceContext(store, SystemClock())
         connected = Application(settings).connected_label_studio(lambda: context)
         assert connected is not None

@@ -8,10 +8,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from tests.campaign.training import small_pack
 from tests.e2e.deploy.compose import EXAMPLE, services, variables_of
 from tests.e2e.deploy.machine import PATIENCE, Machine
 from tests.e2e.plugin.labelstudio.conftest import Studio
-from tests.integration.round_manager.learning.school import small_pack
 
 SIGTERM = -15
 SECONDS_BETWEEN_LOOKS = 2.0

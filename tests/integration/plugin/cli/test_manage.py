@@ -25,18 +25,18 @@ from round_manager.services.training_supervisor import TrainingSupervisor
 from tests.conftest import Outfox
 from tests.fakes.clock import SettableClock
 from tests.fakes.registry import eventually
-from tests.integration.plugin.manager.company import Company, found_company
+from tests.integration.plugin.manager.managed_campaign import ManagedCampaign, start_managed
 
 ROOT = Path(__file__).resolve().parents[4]
 
 
 @pytest.fixture
-def owned(home_tables: str, tmp_path: Path) -> Iterator[Company]:
-    """A company in the home that the commands work on."""
+def campaign(home_tables: str, tmp_path: Path) -> Iterator[ManagedCampaign]:
+    """A campaign in the home that the commands work on."""
     with open_store(home_tables) as store:
-        company = found_company(store, tmp_path)
-        company.hire()
-        yield company
+        campaign = start_managed(store, tmp_path)
+        campaign.qualify_workers()
+        yield campaign
 
 
 @pytest.mark.usefixtures("home_tables")
@@ -47,18 +47,18 @@ def test_status_without_tasks_shows_how_to_create_one(outfox: Outfox) -> None:
     assert outfox("manage", "--once").code == 0
 
 
-def test_status_shows_a_round_at_a_glance(outfox: Outfox, owned: Company) -> None:
-    owned.settle()
-    owned.write(2)
-    owned.settle()
-    owned.check(1)
+def test_status_shows_a_round_at_a_glance(outfox: Outfox, campaign: ManagedCampaign) -> None:
+    campaign.settle()
+    campaign.write_hits(2)
+    campaign.settle()
+    campaign.check_hits(1)
     shown = json.loads(outfox("status", "sentiment", "--json").out)
     (task,) = shown["tasks"]
     assert (task["round"], task["status"], task["collected"], task["fooled"]) == (1, "open", 2, 2)
     assert (task["decided"], task["verified_fooling"], task["target_fooling"]) == (0, 0, 3)
     assert task["vmer"] == {"share": 0.0, "low": 0.0, "high": task["vmer"]["high"], "count": 0, "of": 2}
     assert task["task_money"]["sent_cents"] > 0
-    assert task["versions"] == [owned.floor.version]
+    assert task["versions"] == [campaign.version]
     queues = task["queues"]
     assert (queues["examples_waiting_for_votes"], queues["hits_to_create"], queues["hits_to_validate"]) == (2, 1, 2)
     assert queues["pages_to_confirm"] == 1
@@ -74,8 +74,8 @@ def test_status_shows_a_round_at_a_glance(outfox: Outfox, owned: Company) -> Non
         assert part in text
 
 
-def test_nothing_in_a_closed_round_waits_for_votes_or_its_owner(outfox: Outfox, owned: Company) -> None:
-    owned.floor.pending()
+def test_nothing_in_a_closed_round_waits_for_votes_or_its_owner(outfox: Outfox, campaign: ManagedCampaign) -> None:
+    campaign.add_example()
     assert json.loads(outfox("status", "--json").out)["tasks"][0]["queues"]["examples_waiting_for_votes"] == 1
     assert outfox("round", "close", "sentiment", "--now").code == 0
     (task,) = json.loads(outfox("status", "--json").out)["tasks"]
@@ -84,7 +84,7 @@ def test_nothing_in_a_closed_round_waits_for_votes_or_its_owner(outfox: Outfox, 
 
 
 def test_an_open_round_without_access_is_reported_with_a_hint(
-    outfox: Outfox, owned: Company, monkeypatch: pytest.MonkeyPatch
+    outfox: Outfox, campaign: ManagedCampaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     connect = "outfox labelstudio connect sentiment"
     for command in (("status",), ("round", "show", "sentiment")):
@@ -96,31 +96,31 @@ def test_an_open_round_without_access_is_reported_with_a_hint(
         keys.setenv("OUTFOX_CROWD_KEY_ID", "an id")
         keys.setenv("OUTFOX_CROWD_KEY_SECRET", "a secret")
         assert "outfox labelstudio connect" not in outfox("status").out
-    with owned.store.write() as session:
-        save_link(session, owned.floor.task.id, ProjectKind.CREATE, "http://studio.test", 1)
+    with campaign.store.write() as session:
+        save_link(session, campaign.task.id, ProjectKind.CREATE, "http://studio.test", 1)
     assert "outfox labelstudio connect" not in outfox("status").out
 
 
-def test_a_round_with_hits_is_reachable_whatever_keys_are_set(outfox: Outfox, owned: Company) -> None:
-    owned.settle()
+def test_a_round_with_hits_is_reachable_whatever_keys_are_set(outfox: Outfox, campaign: ManagedCampaign) -> None:
+    campaign.settle()
     assert "outfox labelstudio connect" not in outfox("status").out
 
 
-def test_status_counts_what_waits_in_words_that_fit_the_number(outfox: Outfox, owned: Company) -> None:
-    owned.settle()
-    owned.write(1)
+def test_status_counts_what_waits_in_words_that_fit_the_number(outfox: Outfox, campaign: ManagedCampaign) -> None:
+    campaign.settle()
+    campaign.write_hits(1)
     (shown,) = json.loads(outfox("status", "--json").out)["tasks"]
     assert set(shown["queues"]) <= set(QUEUES)
     text = outfox("status").out
     assert f"{shown['queues']['hits_to_create']} HITs to create, 1 page to confirm" in text
 
 
-def test_unconfirmed_work_is_counted_separately(outfox: Outfox, owned: Company) -> None:
-    owned.settle()
-    owned.write(1)
-    owned.settle()
-    page = owned.floor.open("FORGED")
-    owned.floor.write_all(page)
+def test_unconfirmed_work_is_counted_separately(outfox: Outfox, campaign: ManagedCampaign) -> None:
+    campaign.settle()
+    campaign.write_hits(1)
+    campaign.settle()
+    page = campaign.open_page("FORGED")
+    campaign.write_examples(page)
     (task,) = json.loads(outfox("status", "--json").out)["tasks"]
     (listed,) = json.loads(outfox("round", "list", "sentiment", "--json").out)
     shown = json.loads(outfox("round", "show", "sentiment", "--json").out)
@@ -135,9 +135,9 @@ def test_unconfirmed_work_is_counted_separately(outfox: Outfox, owned: Company) 
     assert "not counted" in outfox("round", "list", "sentiment").out
 
 
-def test_status_shows_failures_and_waits(outfox: Outfox, owned: Company) -> None:
-    now, who = owned.clock.now(), "manager@test"
-    with owned.store.write() as session:
+def test_status_shows_failures_and_waits(outfox: Outfox, campaign: ManagedCampaign) -> None:
+    now, who = campaign.now, "manager@test"
+    with campaign.store.write() as session:
         record_failure(session, "pay", "", "no connection", retry=True, actor=who, now=now)
         record_success(session, "open", "sentiment", "the next round waits for money", actor=who, now=now)
     shown = json.loads(outfox("status", "--json").out)["manager"]
@@ -148,16 +148,18 @@ def test_status_shows_failures_and_waits(outfox: Outfox, owned: Company) -> None
     assert "open waits: the next round waits for money" in text
 
 
-def test_a_round_that_can_receive_no_more_work_waits_for_its_manager(outfox: Outfox, owned: Company) -> None:
-    with owned.store.write() as session:
-        round = session.get_one(Round, owned.floor.round.id)
-        begin_validating(session, round, actor="owner@test", reason="enough", now=owned.clock.now())
+def test_a_round_that_can_receive_no_more_work_waits_for_its_manager(outfox: Outfox, campaign: ManagedCampaign) -> None:
+    with campaign.store.write() as session:
+        round = session.get_one(Round, campaign.round_id)
+        begin_validating(session, round, actor="owner@test", reason="enough", now=campaign.now)
     (task,) = json.loads(outfox("status", "--json").out)["tasks"]
     assert [hint["action"] for hint in task["hints"]] == ["run_manager"]
     assert "round 1" in task["waits_for"][0]
 
 
-def test_after_an_owner_closed_an_empty_round_only_the_owner_opens_the_next(outfox: Outfox, owned: Company) -> None:
+def test_after_an_owner_closed_an_empty_round_only_the_owner_opens_the_next(
+    outfox: Outfox, campaign: ManagedCampaign
+) -> None:
     command = "outfox round open sentiment"
     assert command in outfox("round", "close", "sentiment", "--why", "not yet").out
     for _ in range(2):
@@ -165,27 +167,27 @@ def test_after_an_owner_closed_an_empty_round_only_the_owner_opens_the_next(outf
         assert ran.code == 0, ran.err
         (opening,) = [one for one in json.loads(ran.out) if one["step"] == "open"]
         assert (opening["did"], command in opening["waits"]) == (None, True)
-    assert owned.statuses() == ["closed"]
+    assert campaign.statuses() == ["closed"]
     assert command in " ".join(outfox("status").out.split())
     assert "open round" not in outfox("manage", "--once", "--dry-run").out
     # A round that the owner opens continues automatically.
-    context = owned.context()
+    context = campaign.manager_context()
     open_round(context.services, Actor("owner@test"), "sentiment", models=context.models(), reason="now")
-    owned.clock.advance(timedelta(days=15))
-    owned.settle()
-    assert owned.statuses() == ["closed", "closed", "open"]
+    campaign.clock.advance(timedelta(days=15))
+    campaign.settle()
+    assert campaign.statuses() == ["closed", "closed", "open"]
 
 
 @pytest.mark.parametrize(("frozen", "text"), [(False, "waits for its archive"), (True, "round 2 waits to be opened")])
-def test_status_shows_what_follows_a_round(outfox: Outfox, owned: Company, frozen: bool, text: str) -> None:
-    owned.floor.pending()
-    owned.floor.close_round()
+def test_status_shows_what_follows_a_round(outfox: Outfox, campaign: ManagedCampaign, frozen: bool, text: str) -> None:
+    campaign.add_example()
+    campaign.mark_closed()
     if frozen:
         assert outfox("round", "freeze", "sentiment").code == 0
     assert text in outfox("status").out
 
 
-def test_status_counts_undelivered_attempts(outfox: Outfox, owned: Company, tmp_path: Path) -> None:
+def test_status_counts_undelivered_attempts(outfox: Outfox, campaign: ManagedCampaign, tmp_path: Path) -> None:
     outbox = tmp_path / "home" / "tries"
     outbox.mkdir(parents=True)
     for name, lines in (("tries-1.jsonl", 2), ("tries-2.open", 1), ("courier.json", 5)):
@@ -195,15 +197,15 @@ def test_status_counts_undelivered_attempts(outfox: Outfox, owned: Company, tmp_
 
 
 def test_counts_of_one_are_singular(
-    outfox: Outfox, owned: Company, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    outfox: Outfox, campaign: ManagedCampaign, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    owned.settle()
-    owned.floor.pending()
-    owned.floor.close_round()
+    campaign.settle()
+    campaign.add_example()
+    campaign.mark_closed()
     assert outfox("round", "freeze", "sentiment").out.splitlines()[1].startswith("1 example, 0 votes, ")
     (tmp_path / "home" / "tries").mkdir(parents=True)
     (tmp_path / "home" / "tries" / "tries-1.jsonl").write_text("{}\n", encoding="ascii")
-    with owned.store.read() as session:
+    with campaign.store.read() as session:
         last = last_pass(session)
     assert last is not None
     monkeypatch.setattr("plugin.wiring.SystemClock", lambda: SettableClock(last.ran_at + timedelta(seconds=1)))
@@ -212,7 +214,7 @@ def test_counts_of_one_are_singular(
     assert "the manager's last pass ended 1 second ago, by manager@test" in text
 
 
-def test_status_of_a_missing_task_is_an_error(outfox: Outfox, owned: Company) -> None:
+def test_status_of_a_missing_task_is_an_error(outfox: Outfox, campaign: ManagedCampaign) -> None:
     ran = outfox("status", "nothing", "--json")
     assert ran.failure == (2, "task_not_found")
 
@@ -222,14 +224,14 @@ def test_status_of_a_missing_task_is_an_error(outfox: Outfox, owned: Company) ->
     [(["--task", "nothing"], "nothing"), (["--skip", "fly"], "fly"), (["--every", "0"], "--every")],
 )
 def test_invalid_arguments_are_refused_before_anything_runs(
-    outfox: Outfox, owned: Company, arguments: list[str], fact: str
+    outfox: Outfox, campaign: ManagedCampaign, arguments: list[str], fact: str
 ) -> None:
     ran = outfox("manage", "--once", *arguments)
     assert (ran.code, fact in ran.err) == (2, True), ran.err
 
 
-def test_once_runs_a_pass_and_reports_it(outfox: Outfox, owned: Company) -> None:
-    owned.floor.close_round()
+def test_once_runs_a_pass_and_reports_it(outfox: Outfox, campaign: ManagedCampaign) -> None:
+    campaign.mark_closed()
     ran = outfox("manage", "--once", "--dry-run", "--json")
     assert ran.code == 0
     would = {one["step"]: one["would"] for one in json.loads(ran.out)}
@@ -244,8 +246,10 @@ def test_once_runs_a_pass_and_reports_it(outfox: Outfox, owned: Company) -> None
     assert not any(one["did"] or one["error"] for one in again)
 
 
-def test_once_exits_with_1_if_a_step_failed(outfox: Outfox, owned: Company, monkeypatch: pytest.MonkeyPatch) -> None:
-    owned.floor.close_round()
+def test_once_exits_with_1_if_a_step_failed(
+    outfox: Outfox, campaign: ManagedCampaign, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    campaign.mark_closed()
     monkeypatch.setenv("OUTFOX_ARCHIVES", "/dev/null/archives")
     ran = outfox("manage", "--once", "--json")
     assert ran.code == 1
@@ -254,7 +258,7 @@ def test_once_exits_with_1_if_a_step_failed(outfox: Outfox, owned: Company, monk
     assert "freeze sentiment failed once" in outfox("status").out
 
 
-def test_sigterm_stops_the_manager_gracefully(outfox: Outfox, owned: Company, tmp_path: Path) -> None:
+def test_sigterm_stops_the_manager_gracefully(outfox: Outfox, campaign: ManagedCampaign, tmp_path: Path) -> None:
     environment = {**os.environ, "OUTFOX_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", PROGRAM, "manage", "--every", "0.1"]
 
@@ -271,7 +275,7 @@ def test_sigterm_stops_the_manager_gracefully(outfox: Outfox, owned: Company, tm
     assert (process.returncode, out.decode().splitlines()[-1]) == (0, "stopped"), err
 
 
-def test_trainings_stop_with_their_manager(owned: Company, tmp_path: Path) -> None:
+def test_trainings_stop_with_their_manager(campaign: ManagedCampaign, tmp_path: Path) -> None:
     class EndlessRunner:
         stopped = False
 
@@ -287,7 +291,7 @@ def test_trainings_stop_with_their_manager(owned: Company, tmp_path: Path) -> No
             return ""
 
     runner = EndlessRunner()
-    trainings = TrainingSupervisor(owned.service_context, Actor("manager"), runner)
+    trainings = TrainingSupervisor(campaign.manager_services, Actor("manager"), runner)
     trainings.start("sentiment")
     assert (trainings.running, trainings.has_ended, trainings.ended("sentiment")) == (["sentiment"], False, None)
     trainings.stop()

@@ -25,10 +25,18 @@ from round_manager.services.context import ServiceContext
 from round_manager.services.training_supervisor import record_job_end
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task
+from tests.campaign.training import (
+    ACTOR,
+    JOB_OWNER,
+    TASK,
+    TrainingCampaign,
+    find_training,
+    first_round_rows,
+    small_pack,
+)
 from tests.conftest import Outfox, replace_in
 from tests.fakes.registry import eventually, load_fixed
 from tests.fakes.trainer import FakeTrainer
-from tests.integration.round_manager.learning.school import ACTOR, OWNER, TASK, School, first_round, small_pack
 from tests.integration.round_manager.learning.trained_home import Home, home_of_its_own, home_trained_once  # noqa: F401 - fixtures
 from tests.unit.ml_backend.conftest import tiny_base  # noqa: F401 - pytest finds fixtures by their names here
 
@@ -93,17 +101,17 @@ def test_after_a_killed_training_the_next_one_is_traced_and_rolled_back(outfox: 
     assert home.pinned(outfox) == [home.base]
 
 
-def a_job_of(school: School, pid: int, host: str = "", *, silent: timedelta) -> None:
+def a_job_of(training: TrainingCampaign, pid: int, host: str = "", *, silent: timedelta) -> None:
     """Record a training as running, whose process sent its last heartbeat this long ago."""
     now = SystemClock().now() - silent
-    with school.store.write() as session:
+    with training.store.write() as session:
         trainer = JobOwner("ada", host or socket.gethostname(), pid)
-        round = closed_rounds(session, school.task(session))[-1]
+        round = closed_rounds(session, training.task_in(session))[-1]
         round.frozen_at, round.archive_sha256, round.archive_uri = SystemClock().now(), "0" * 64, "archives"
-        start_job(session, school.task(session), round, "head", trainer, now=now)
+        start_job(session, training.task_in(session), round, "head", trainer, now=now)
 
 
-def test_an_interrupted_training_is_shown_as_interrupted(outfox: Outfox, quick: School) -> None:
+def test_an_interrupted_training_is_shown_as_interrupted(outfox: Outfox, quick: TrainingCampaign) -> None:
     with subprocess.Popen(["sleep", "60"]) as killed:
         killed.kill()
         # It is dead, but its parent has not collected it yet.
@@ -115,7 +123,7 @@ def test_an_interrupted_training_is_shown_as_interrupted(outfox: Outfox, quick: 
     assert outfox("model", "cancel", TASK).code == 0
 
 
-def test_a_reused_pid_is_not_mistaken_for_a_dead_job(outfox: Outfox, quick: School) -> None:
+def test_a_reused_pid_is_not_mistaken_for_a_dead_job(outfox: Outfox, quick: TrainingCampaign) -> None:
     with subprocess.Popen(["sleep", "60"]) as later:
         a_job_of(quick, later.pid, silent=timedelta(seconds=20))
         assert "was interrupted" in outfox("status").out
@@ -132,7 +140,7 @@ def test_a_reused_pid_is_not_mistaken_for_a_dead_job(outfox: Outfox, quick: Scho
     ],
 )
 def test_a_training_that_may_be_alive_is_not_shown_as_gone(
-    outfox: Outfox, quick: School, host: str, silent: timedelta, text: str
+    outfox: Outfox, quick: TrainingCampaign, host: str, silent: timedelta, text: str
 ) -> None:
     a_job_of(quick, 2**22 if host or not silent else os.getpid(), host, silent=silent)
     assert text in outfox("status").out
@@ -144,7 +152,9 @@ def problems(err: str) -> list[str]:
 
 
 @pytest.fixture
-def quick(outfox: Outfox, home_tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[School]:
+def quick(
+    outfox: Outfox, home_tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[TrainingCampaign]:
     """A task whose models take no time; `positive` answers, and it is right in five of nine held-out rows."""
     pack, folder = small_pack(tmp_path / "packs", {"positive": 5}), tmp_path / "home"
     monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
@@ -152,13 +162,13 @@ def quick(outfox: Outfox, home_tables: str, tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda models, cache: FakeTrainer(models))
     assert outfox("task", "create", pack.folder).code == 0
     with open_store(home_tables) as store:
-        school = School(store, pack, folder / "models")
-        school.pin("positive")
-        school.round_over(first_round())
-        yield school
+        training = find_training(store, pack, folder / "models")
+        training.pin("positive")
+        training.add_closed_round(first_round_rows())
+        yield training
 
 
-def test_a_guard_failure_is_one_line_with_figures_and_exit_code_2(outfox: Outfox, quick: School) -> None:
+def test_a_guard_failure_is_one_line_with_figures_and_exit_code_2(outfox: Outfox, quick: TrainingCampaign) -> None:
     pinned = quick.pinned()
     ran = outfox("model", "retrain", TASK, "--json")
     assert (ran.code, json.loads(ran.out)["rotated"]) == (2, False), ran.err
@@ -172,7 +182,7 @@ def test_a_guard_failure_is_one_line_with_figures_and_exit_code_2(outfox: Outfox
 
 
 def test_a_terminated_process_records_its_stop_and_changes_nothing(
-    outfox: Outfox, quick: School, monkeypatch: pytest.MonkeyPatch
+    outfox: Outfox, quick: TrainingCampaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def terminate(step: int) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -187,22 +197,24 @@ def test_a_terminated_process_records_its_stop_and_changes_nothing(
     assert quick.pinned() == pinned
 
 
-def test_a_process_that_fails_before_it_trains_is_recorded_with_its_error(outfox: Outfox, quick: School) -> None:
+def test_a_process_that_fails_before_it_trains_is_recorded_with_its_error(
+    outfox: Outfox, quick: TrainingCampaign
+) -> None:
     (quick.pack.folder / "seed.jsonl").write_text("no JSON")
     runner, request = local_runner(quick.models.parent), JobRequest("training", TASK, "head")
     runner.start(request)
     eventually(lambda: runner.status(request).has_ended, "it has ended", 60)
     for _ in range(2):
-        record_job_end(quick.context, ACTOR, request, runner.status(request))
+        record_job_end(quick.services, ACTOR, request, runner.status(request))
     (job,) = json.loads(outfox("model", "jobs", TASK, "--json").out)
     assert job["state"] == "failed"
     assert job["reason"].startswith("seed.jsonl:1: is not JSON")
 
 
-def test_a_training_without_a_heartbeat_is_shown_and_can_be_cancelled(outfox: Outfox, quick: School) -> None:
+def test_a_training_without_a_heartbeat_is_shown_and_can_be_cancelled(outfox: Outfox, quick: TrainingCampaign) -> None:
     with quick.store.write() as session:
         then = SystemClock().now() - timedelta(minutes=10)
-        job = start_job(session, quick.task(session), quick.round(1), "head", OWNER, now=then)
+        job = start_job(session, quick.task_in(session), quick.find_round(1), "head", JOB_OWNER, now=then)
         record_heartbeat(session, job.id, JobProgress("epoch 2 of 5", 30, 120, "loss 0.4"), now=then)
     shown = " ".join(outfox("model", "jobs", TASK).out.split())
     assert "epoch 2 of 5 25% loss 0.4; no heartbeat for 10 minutes" in shown
@@ -210,7 +222,7 @@ def test_a_training_without_a_heartbeat_is_shown_and_can_be_cancelled(outfox: Ou
     assert json.loads(outfox("model", "jobs", TASK, "--json").out)[0]["state"] == "cancelled"
 
 
-def test_changed_rows_are_found_in_a_lineage(outfox: Outfox, quick: School) -> None:
+def test_changed_rows_are_found_in_a_lineage(outfox: Outfox, quick: TrainingCampaign) -> None:
     version = json.loads(outfox("model", "retrain", TASK, "--json").out)["version"]
     ran = outfox("model", "lineage", TASK, version, "--check", "--json")
     assert (ran.code, json.loads(ran.out)["differs"]) == (0, []), ran.err

@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from round_manager.database.store import open_store
+from tests.campaign import start_campaign, start_closed
 from tests.conftest import Outfox
 from tests.integration.databases import Databases
 from tests.integration.round_manager.archive.forging import change_manifest
-from tests.integration.round_manager.archive.played import play
-from tests.integration.round_manager.stage import set_stage
 
 
 @pytest.fixture(scope="session")
@@ -19,7 +18,7 @@ def closed(any_databases: Databases) -> str:
     """A database with a closed round, to be copied."""
     url = any_databases.migrated()
     with open_store(url) as store:
-        play(store)
+        start_closed(store)
     return url
 
 
@@ -74,7 +73,7 @@ def test_what_cannot_be_frozen_or_verified_is_an_error(outfox: Outfox, tmp_path:
 
 def test_a_round_that_is_not_closed_is_not_frozen(home_tables: str, outfox: Outfox) -> None:
     with open_store(home_tables) as store:
-        set_stage(store, "sentiment")
+        start_campaign(store)
     for number in ((), ("--round", "1")):
         ran = outfox("round", "freeze", "sentiment", *number, "--json")
         assert (ran.code, json.loads(ran.err)["code"]) == (2, "round_not_closed")

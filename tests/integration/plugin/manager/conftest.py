@@ -1,4 +1,4 @@
-"""A company on both databases."""
+"""Campaigns with managers."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -7,27 +7,27 @@ from typing import Any
 import pytest
 
 from round_manager.database.store import Store
-from tests.integration.plugin.manager.company import Company, found_company
+from tests.integration.plugin.manager.managed_campaign import ManagedCampaign, start_managed
 
-Found = Callable[..., Company]
+NewManaged = Callable[..., ManagedCampaign]
 
 
 @pytest.fixture
-def company(store: Store, tmp_path: Path) -> Company:
-    """A small round 1, open, with eight qualified workers."""
-    made = found_company(store, tmp_path)
-    made.hire()
+def campaign(store: Store, tmp_path: Path) -> ManagedCampaign:
+    """A small round 1, open, with eight qualified workers, on both databases."""
+    made = start_managed(store, tmp_path)
+    made.qualify_workers()
     return made
 
 
 @pytest.fixture
-def small(any_store: Store, tmp_path: Path) -> Found:
-    """A company for what hangs on no database: `small(rounds={"target_fooling": 1})`."""
+def new_campaign(any_store: Store, tmp_path: Path) -> NewManaged:
+    """Start one on one kind of database, with other terms: `new_campaign(rounds={"target_fooling": 1})`."""
 
-    def small(*, people: bool = True, **terms: dict[str, Any]) -> Company:
-        made = found_company(any_store, tmp_path, **terms)
-        if people:
-            made.hire()
+    def new_campaign(*, qualified: bool = True, **terms: Any) -> ManagedCampaign:
+        made = start_managed(any_store, tmp_path, **terms)
+        if qualified:
+            made.qualify_workers()
         return made
 
-    return small
+    return new_campaign

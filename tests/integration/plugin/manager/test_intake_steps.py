@@ -12,7 +12,7 @@ from round_manager.labelstudio.crowd_upload import CrowdUpload
 from round_manager.labelstudio.push import PushResult
 from round_manager.labelstudio.sync import SyncResult
 from round_manager.services.label_studio import TaskSync
-from tests.integration.plugin.manager.conftest import Found
+from tests.integration.plugin.manager.conftest import NewManaged
 
 
 @dataclass
@@ -55,22 +55,22 @@ class FakeQueue:
         self.handled.append(changed)
 
 
-def test_connected_tasks_are_read_and_filled(small: Found) -> None:
-    company = small()
+def test_connected_tasks_are_read_and_filled(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
     connected, stranger = FakeConnection(["sentiment"]), FakeConnection(["another"])
-    done = [one.result.done for one in company.manage(label_studio=connected)]
+    done = [one.result.done for one in campaign.manage(label_studio=connected)]
     assert connected.asked == [("read", "sentiment"), ("follow", "sentiment"), ("push", "sentiment")]
     assert "2 votes from Label Studio" in done
-    company.manage(label_studio=stranger)
+    campaign.manage(label_studio=stranger)
     assert stranger.asked == []
 
 
-def test_nothing_is_sent_to_label_studio_while_no_round_is_live(small: Found) -> None:
-    company = small()
-    company.floor.close_round()
-    company.last_round = 1
+def test_nothing_is_sent_to_label_studio_while_no_round_is_live(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
+    campaign.mark_closed()
+    campaign.last_round = 1
     studio = FakeConnection(["sentiment"])
-    company.manage(label_studio=studio)
+    campaign.manage(label_studio=studio)
     assert studio.asked == [("read", "sentiment"), ("follow", "sentiment")]
 
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from round_manager.models import EntryState, LedgerEntry
 from round_manager.tasks.rounds import pinned_versions
-from tests.integration.plugin.manager.company import Company
-from tests.integration.plugin.manager.conftest import Found
-from tests.integration.plugin.manager.mortal import Fate
+from tests.integration.plugin.manager.conftest import NewManaged
+from tests.integration.plugin.manager.kills import RandomKills
+from tests.integration.plugin.manager.managed_campaign import ManagedCampaign
 
 # The costs of one round: three creation HITs, two pages of votes, three bonuses.
 ONE_ROUND = {
@@ -21,46 +21,46 @@ ONE_ROUND = {
 }
 
 
-def test_two_rounds_run_by_themselves(small: Found) -> None:
-    company = small()
-    account = company.crowd.balance()
-    company.last_round = 2
-    company.play(lambda: company.is_over(2))
-    books = company.books()
+def test_two_rounds_run_by_themselves(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
+    account = campaign.crowd.balance()
+    campaign.last_round = 2
+    campaign.play(lambda: campaign.is_over(2))
+    books = campaign.end_state()
     assert books["examples"] == {"1 verified train": 3, "2 verified train": 3}
-    paid = sum(one.cents + one.fee_cents for one in company.floor.rows(LedgerEntry))
-    assert {one.state for one in company.floor.rows(LedgerEntry)} == {EntryState.CONFIRMED}
-    assert paid == account - company.crowd.balance()
-    first, second = company.rounds()
-    assert all((company.archives / "sentiment" / name / "manifest.json").is_file() for name in ("round-1", "round-2"))
-    with company.store.read() as session:
+    paid = sum(one.cents + one.fee_cents for one in campaign.rows(LedgerEntry))
+    assert {one.state for one in campaign.rows(LedgerEntry)} == {EntryState.CONFIRMED}
+    assert paid == account - campaign.crowd.balance()
+    first, second = campaign.rounds()
+    assert all((campaign.archives / "sentiment" / name / "manifest.json").is_file() for name in ("round-1", "round-2"))
+    with campaign.store.read() as session:
         # The first round's model, the one that was trained on it, and the one for the third round.
         met = [*pinned_versions(session, first), *pinned_versions(session, second)]
-    pins = company.registry.pins("sentiment")
+    pins = campaign.registry.pins("sentiment")
     assert pins is not None
     assert len({*met, *pins.versions}) == 3
 
 
-def test_a_killed_manager_ends_in_the_same_state(company: Company) -> None:
-    company.last_round = 1
-    fate = Fate(0.1)
-    company.mortal(fate).play(lambda: company.is_over(1))
-    assert fate.deaths > 20
-    assert company.books() == ONE_ROUND
+def test_a_killed_manager_ends_in_the_same_state(campaign: ManagedCampaign) -> None:
+    campaign.last_round = 1
+    kills = RandomKills(0.1)
+    campaign.with_kills(kills).play(lambda: campaign.is_over(1))
+    assert kills.count > 20
+    assert campaign.end_state() == ONE_ROUND
 
 
-def test_two_managers_do_the_same_as_one(company: Company) -> None:
-    company.last_round = 1
+def test_two_managers_do_the_same_as_one(campaign: ManagedCampaign) -> None:
+    campaign.last_round = 1
     errors: list[BaseException] = []
 
-    def settle(one: Company) -> None:
+    def settle(one: ManagedCampaign) -> None:
         try:
             one.settle()
         except BaseException as error:  # noqa: BLE001 - the edge of a thread: the test raises it
             errors.append(error)
 
     def both() -> None:
-        threads = [threading.Thread(target=settle, args=[one]) for one in (company, replace(company))]
+        threads = [threading.Thread(target=settle, args=[one]) for one in (campaign, replace(campaign))]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -70,9 +70,9 @@ def test_two_managers_do_the_same_as_one(company: Company) -> None:
     for _ in range(10):
         both()
         # Finish what one manager had planned when the other was done.
-        company.settle()
-        company.write()
-        company.check()
-        if company.is_over(1):
+        campaign.settle()
+        campaign.write_hits()
+        campaign.check_hits()
+        if campaign.is_over(1):
             break
-    assert company.books() == ONE_ROUND
+    assert campaign.end_state() == ONE_ROUND

@@ -8,7 +8,7 @@ import pytest
 from round_manager.database.store import Store
 from tests.integration.databases import Databases
 from tests.integration.plans import asked, walks
-from tests.integration.plugin.manager.company import Company, found_company
+from tests.integration.plugin.manager.managed_campaign import ManagedCampaign, start_managed
 
 
 @pytest.fixture
@@ -19,14 +19,14 @@ def file_store(sqlite_databases: Databases) -> Iterator[Store]:
 
 
 def test_no_query_of_a_pass_scans_the_whole_round(file_store: Store, tmp_path: Path) -> None:
-    company: Company = found_company(file_store, tmp_path)
-    company.hire()
-    company.manage()
-    company.write()
-    company.manage()
-    company.check(1)
+    campaign: ManagedCampaign = start_managed(file_store, tmp_path)
+    campaign.qualify_workers()
+    campaign.manage()
+    campaign.write_hits()
+    campaign.manage()
+    campaign.check_hits(1)
     with asked() as statements:
-        company.manage()
-        company.manage()
+        campaign.manage()
+        campaign.manage()
     assert len(statements) > 30
     assert walks(file_store, statements) == {}

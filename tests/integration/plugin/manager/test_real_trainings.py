@@ -17,9 +17,9 @@ from round_manager.learning.training_data import PendingTraining, pending_traini
 from round_manager.learning.training_jobs import list_jobs
 from round_manager.models import TrainingJob, TrainingState
 from round_manager.tasks.tasks import find_task
+from tests.campaign.training import TASK
 from tests.conftest import Outfox
 from tests.fakes.registry import eventually
-from tests.integration.round_manager.learning.school import TASK
 from tests.integration.round_manager.learning.trained_home import Home, home_of_its_own, home_trained_once  # noqa: F401 - fixtures
 from tests.unit.ml_backend.conftest import tiny_base  # noqa: F401 - pytest finds fixtures by their names here
 

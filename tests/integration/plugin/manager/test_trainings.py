@@ -16,8 +16,8 @@ from round_manager.models import TrainingJob, TrainingState
 from round_manager.services.context import Actor
 from round_manager.services.training_supervisor import MAX_FAILURES, TrainingSupervisor, cancel_training
 from round_manager.tasks.tasks import find_task
-from tests.integration.plugin.manager.company import MANAGER, TASK, Company
-from tests.integration.plugin.manager.conftest import Found
+from tests.integration.plugin.manager.conftest import NewManaged
+from tests.integration.plugin.manager.managed_campaign import MANAGER, TASK, ManagedCampaign
 
 STEPS = (Train(), Open())
 
@@ -46,41 +46,43 @@ class EndedRunner:
 
 
 @pytest.fixture
-def learnable(small: Found) -> Company:
-    """A company whose first round is frozen and waits for a training."""
-    company = small(rounds={"target_fooling": 1})
-    company.training_ends, company.training_may_pass = TrainingState.FAILED, True
-    company.play(lambda: company.is_over(1))
-    return company
+def learnable(new_campaign: NewManaged) -> ManagedCampaign:
+    """A campaign whose first round is frozen and waits for a training."""
+    campaign = new_campaign(rounds={"target_fooling": 1})
+    campaign.training_ends, campaign.training_may_pass = TrainingState.FAILED, True
+    campaign.play(lambda: campaign.is_over(1))
+    return campaign
 
 
-def train(company: Company, runner: EndedRunner) -> list[StepOutcome]:
+def train(campaign: ManagedCampaign, runner: EndedRunner) -> list[StepOutcome]:
     """Two passes of a manager with this runner: a training starts, and its end is seen."""
-    trainings = TrainingSupervisor(company.service_context, Actor(MANAGER), runner)
-    company.manage(STEPS, trainings=trainings)
-    return company.manage(STEPS, trainings=trainings)
+    trainings = TrainingSupervisor(campaign.manager_services, Actor(MANAGER), runner)
+    campaign.manage(STEPS, trainings=trainings)
+    return campaign.manage(STEPS, trainings=trainings)
 
 
-def failing(company: Company) -> list[str]:
-    with company.store.read() as session:
+def failing(campaign: ManagedCampaign) -> list[str]:
+    with campaign.store.read() as session:
         return [one.name for one in problem_steps(session) if one.error]
 
 
-def test_an_outage_of_any_length_ends_with_the_next_round(learnable: Company) -> None:
-    company = learnable
-    begun = company.clock.now()
-    while len(company.trained) < 3 * MAX_FAILURES:
-        company.manage(STEPS, respect_backoff=True)
-        company.clock.advance(timedelta(minutes=2))
-    assert company.clock.now() - begun > timedelta(hours=1), "it is tried more and more seldom"
-    assert (failing(company), company.statuses()) == (["train"], ["closed"])
-    company.training_ends = TrainingState.ROTATED
+def test_an_outage_of_any_length_ends_with_the_next_round(learnable: ManagedCampaign) -> None:
+    campaign = learnable
+    begun = campaign.now
+    while len(campaign.trained) < 3 * MAX_FAILURES:
+        campaign.manage(STEPS, respect_backoff=True)
+        campaign.clock.advance(timedelta(minutes=2))
+    assert campaign.now - begun > timedelta(hours=1), "it is tried more and more seldom"
+    assert (failing(campaign), campaign.statuses()) == (["train"], ["closed"])
+    campaign.training_ends = TrainingState.ROTATED
     for _ in range(3):
-        company.manage(STEPS)
-    assert (failing(company), company.statuses()) == ([], ["closed", "open"])
+        campaign.manage(STEPS)
+    assert (failing(campaign), campaign.statuses()) == ([], ["closed", "open"])
 
 
-def test_a_round_with_nothing_to_learn_is_reported_and_the_next_opens_with_the_same_model(learnable: Company) -> None:
+def test_a_round_with_nothing_to_learn_is_reported_and_the_next_opens_with_the_same_model(
+    learnable: ManagedCampaign,
+) -> None:
     before = learnable.registry.pins(TASK)
 
     def record(token: str) -> None:
@@ -94,7 +96,7 @@ def test_a_round_with_nothing_to_learn_is_reported_and_the_next_opens_with_the_s
     assert (failing(learnable), learnable.registry.pins(TASK)) == ([], before)
 
 
-def test_a_training_by_another_process_is_not_a_failure(learnable: Company) -> None:
+def test_a_training_by_another_process_is_not_a_failure(learnable: ManagedCampaign) -> None:
     learnable.training_ends = TrainingState.ROTATED
     earlier = failing(learnable)
     trained, opened = train(learnable, EndedRunner(JobOutcome.BUSY))
@@ -103,38 +105,38 @@ def test_a_training_by_another_process_is_not_a_failure(learnable: Company) -> N
     assert opened.result.done == ""
 
 
-def test_a_reused_pid_does_not_inherit_an_earlier_success(small: Found) -> None:
-    company = small(rounds={"target_fooling": 1})
-    company.play(lambda: len(company.rounds()) == 2)
-    number = company.floor.rows(TrainingJob)[-1].pid
-    company.training_ends = TrainingState.FAILED
-    company.play(lambda: company.is_over(2))
+def test_a_reused_pid_does_not_inherit_an_earlier_success(new_campaign: NewManaged) -> None:
+    campaign = new_campaign(rounds={"target_fooling": 1})
+    campaign.play(lambda: len(campaign.rounds()) == 2)
+    number = campaign.rows(TrainingJob)[-1].pid
+    campaign.training_ends = TrainingState.FAILED
+    campaign.play(lambda: campaign.is_over(2))
 
     def record(token: str) -> None:
-        with company.store.write() as session:
+        with campaign.store.write() as session:
             owner = JobOwner(MANAGER, "here", number, token)
-            record_end(session, find_task(session, TASK), owner, "head", "no memory", now=company.clock.now())
+            record_end(session, find_task(session, TASK), owner, "head", "no memory", now=campaign.now)
 
-    trained, _ = train(company, EndedRunner(JobOutcome.FAILED, record=record))
+    trained, _ = train(campaign, EndedRunner(JobOutcome.FAILED, record=record))
     assert trained.error.endswith("no memory")
 
 
-def test_a_cancelled_training_that_died_is_not_restarted(learnable: Company) -> None:
-    company = learnable
-    with company.store.write() as session:
+def test_a_cancelled_training_that_died_is_not_restarted(learnable: ManagedCampaign) -> None:
+    campaign = learnable
+    with campaign.store.write() as session:
         task = find_task(session, TASK)
         last = closed_rounds(session, task)[-1]
-        start_job(session, task, last, "head", JobOwner(MANAGER, "gone", 7), now=company.clock.now())
-    cancel_training(company.service_context, Actor("ada@desk"), TASK)
-    tried = len(company.trained)
-    company.settle()
-    assert company.statuses() == ["closed"], "its process may live"
-    company.clock.advance(HEARTBEAT_TIMEOUT)
-    company.settle()
-    assert (len(company.trained), company.statuses()) == (tried, ["closed", "open"])
+        start_job(session, task, last, "head", JobOwner(MANAGER, "gone", 7), now=campaign.now)
+    cancel_training(campaign.manager_services, Actor("ada@desk"), TASK)
+    tried = len(campaign.trained)
+    campaign.settle()
+    assert campaign.statuses() == ["closed"], "its process may live"
+    campaign.clock.advance(HEARTBEAT_TIMEOUT)
+    campaign.settle()
+    assert (len(campaign.trained), campaign.statuses()) == (tried, ["closed", "open"])
 
 
-def test_a_stop_by_the_system_is_retried_and_not_counted(learnable: Company) -> None:
+def test_a_stop_by_the_system_is_retried_and_not_counted(learnable: ManagedCampaign) -> None:
     def record(token: str) -> None:
         with learnable.store.write() as session:
             task, now = find_task(session, TASK), learnable.clock.now()

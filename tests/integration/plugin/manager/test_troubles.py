@@ -13,9 +13,9 @@ from plugin.manager.step import NOTHING, ManagerContext, StepResult
 from round_manager.loop.manager_record import backoff_after, last_pass, problem_steps
 from round_manager.models import Assignment, Hit, HitKind, HitStatus, ManagerStep
 from round_manager.tasks.tasks import create_task
-from tests.integration.plugin.manager.company import MANAGER, TASK, Company
-from tests.integration.plugin.manager.conftest import Found
-from tests.integration.round_manager.work.floor import pack_of
+from tests.campaign.base import built_in_pack
+from tests.integration.plugin.manager.conftest import NewManaged
+from tests.integration.plugin.manager.managed_campaign import MANAGER, TASK, ManagedCampaign
 
 
 class Broken:
@@ -45,8 +45,8 @@ class Away(PluginError):
     retry = True
 
 
-def failing(company: Company) -> list[ManagerStep]:
-    with company.store.read() as session:
+def failing(campaign: ManagedCampaign) -> list[ManagerStep]:
+    with campaign.store.read() as session:
         return [one for one in problem_steps(session) if one.error]
 
 
@@ -54,191 +54,193 @@ def errors(outcomes: list[StepOutcome]) -> dict[str, str]:
     return {outcome.step: outcome.error for outcome in outcomes if outcome.error}
 
 
-def test_an_unavailable_marketplace_stops_only_its_own_steps(small: Found) -> None:
-    company = small(rounds={"target_fooling": 300})
-    company.manage()
-    company.write(1)
-    company.crowd.fail(CrowdUnavailable("no answer"))
-    outcomes = company.manage()
+def test_an_unavailable_marketplace_stops_only_its_own_steps(new_campaign: NewManaged) -> None:
+    campaign = new_campaign(rounds={"target_fooling": 300})
+    campaign.manage()
+    campaign.write_hits(1)
+    campaign.crowd.fail(CrowdUnavailable("no answer"))
+    outcomes = campaign.manage()
     assert errors(outcomes) == {"collect": "no answer"}
     assert [outcome.step for outcome in outcomes] == list(STEP_NAMES)
     # Steps that do not need it run: an expired page is ended, and the pass is recorded.
-    assert [one.name for one in failing(company)] == ["collect"]
-    assert company.manage()[0].result.done == "1 new assignment"
-    assert failing(company) == []
+    assert [one.name for one in failing(campaign)] == ["collect"]
+    assert campaign.manage()[0].result.done == "1 new assignment"
+    assert failing(campaign) == []
 
 
-def test_a_failing_task_does_not_block_the_others(small: Found) -> None:
-    company = small()
-    with company.store.write() as session:
-        create_task(session, pack_of("nli"), now=company.clock.now())
+def test_a_failing_task_does_not_block_the_others(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
+    with campaign.store.write() as session:
+        create_task(session, built_in_pack("nli"), now=campaign.now)
     for error in (Away("no answer"), ValueError("what a worker typed")):
         step = Broken(error)
-        outcomes = company.manage([step])
+        outcomes = campaign.manage([step])
         assert step.tried == ["nli", TASK]
         assert [bool(outcome.error) for outcome in outcomes] == [False, True]
 
 
-def test_messages_of_foreign_errors_are_not_shown(small: Found, caplog: pytest.LogCaptureFixture) -> None:
-    company = small()
-    (outcome,) = company.manage([Broken(ValueError("a worker's secret"))])
+def test_messages_of_foreign_errors_are_not_shown(new_campaign: NewManaged, caplog: pytest.LogCaptureFixture) -> None:
+    campaign = new_campaign()
+    (outcome,) = campaign.manage([Broken(ValueError("a worker's secret"))])
     assert outcome.error == "ValueError"
     assert "secret" not in caplog.text
-    assert failing(company)[0].error == "ValueError"
+    assert failing(campaign)[0].error == "ValueError"
 
 
-def test_temporary_errors_are_retried_with_growing_backoff(small: Found) -> None:
-    company, step = small(), Broken(Away("no answer"))
-    company.manage([step])
+def test_temporary_errors_are_retried_with_growing_backoff(new_campaign: NewManaged) -> None:
+    campaign, step = new_campaign(), Broken(Away("no answer"))
+    campaign.manage([step])
     for failures in range(1, 5):
-        company.clock.advance(backoff_after(failures) - timedelta(seconds=1))
-        (rests,) = company.manage([step], respect_backoff=True)
+        campaign.clock.advance(backoff_after(failures) - timedelta(seconds=1))
+        (rests,) = campaign.manage([step], respect_backoff=True)
         assert (rests.error, len(step.tried)) == ("no answer", failures)
         assert rests.backoff_until is not None
-        company.clock.advance(timedelta(seconds=1))
-        company.manage([step], respect_backoff=True)
-        assert failing(company)[0].failures == len(step.tried) == failures + 1
+        campaign.clock.advance(timedelta(seconds=1))
+        campaign.manage([step], respect_backoff=True)
+        assert failing(campaign)[0].failures == len(step.tried) == failures + 1
     assert backoff_after(4) == 8 * backoff_after(1)
     assert backoff_after(100) == timedelta(minutes=15)
     # A single pass ignores the backoff.
-    company.manage([step])
+    campaign.manage([step])
     assert len(step.tried) == 6
 
 
-def test_permanent_errors_are_logged_when_they_change(small: Found, caplog: pytest.LogCaptureFixture) -> None:
-    company, step = small(), Broken(PluginError("set the setting"))
+def test_permanent_errors_are_logged_when_they_change(
+    new_campaign: NewManaged, caplog: pytest.LogCaptureFixture
+) -> None:
+    campaign, step = new_campaign(), Broken(PluginError("set the setting"))
     caplog.set_level("INFO")
     for _ in range(3):
-        company.manage([step], respect_backoff=True)
+        campaign.manage([step], respect_backoff=True)
     assert caplog.text.count("set the setting") == 1
     step.error = PluginError("set the other one")
-    company.manage([step], respect_backoff=True)
+    campaign.manage([step], respect_backoff=True)
     assert caplog.text.count("set the other one") == 1
-    (step_record,) = failing(company)
-    assert (step_record.failures, step_record.next_try_at, step_record.failing_since) == (4, None, company.clock.now())
+    (step_record,) = failing(campaign)
+    assert (step_record.failures, step_record.next_try_at, step_record.failing_since) == (4, None, campaign.now)
     step.error = None
-    company.manage([step], respect_backoff=True)
+    campaign.manage([step], respect_backoff=True)
     assert "works again" in caplog.text
-    assert failing(company) == []
+    assert failing(campaign) == []
 
 
-def test_no_hits_are_posted_while_workers_cannot_see_pages(small: Found) -> None:
-    company = small()
+def test_no_hits_are_posted_while_workers_cannot_see_pages(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
 
     def away() -> bool:
         raise Away("the pages do not answer")
 
-    company.check_pages = away
-    assert errors(company.manage()) == {"post": "the pages do not answer"}
-    assert company.standing(HitKind.CREATE) == []
-    company.check_pages = lambda: True
-    company.manage()
-    assert len(company.standing(HitKind.CREATE)) == len(company.floor.rows(Hit)) == 3
+    campaign.check_pages = away
+    assert errors(campaign.manage()) == {"post": "the pages do not answer"}
+    assert campaign.open_hits(HitKind.CREATE) == []
+    campaign.check_pages = lambda: True
+    campaign.manage()
+    assert len(campaign.open_hits(HitKind.CREATE)) == len(campaign.rows(Hit)) == 3
 
 
-def test_creation_hits_wait_until_a_model_serves_their_round(small: Found) -> None:
-    company = small()
+def test_creation_hits_wait_until_a_model_serves_their_round(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
     asked: list[tuple[str, int]] = []
 
     def away(task: str, number: int) -> None:
         asked.append((task, number))
         raise Away("no model answers")
 
-    company.check_backend = away
-    (post,) = [one for one in company.manage() if one.step == "post"]
+    campaign.check_backend = away
+    (post,) = [one for one in campaign.manage() if one.step == "post"]
     assert (post.error, post.result.waits) == ("", "3 HITs to create for sentiment: no model answers")
-    assert (company.standing(HitKind.CREATE), asked) == ([], [(TASK, 1)])
-    with company.store.read() as session:
+    assert (campaign.open_hits(HitKind.CREATE), asked) == ([], [(TASK, 1)])
+    with campaign.store.read() as session:
         assert [(one.name, one.waits) for one in problem_steps(session)] == [("post", post.result.waits)]
-    company.check_backend = lambda task, number: None
-    company.manage()
-    assert len(company.standing(HitKind.CREATE)) == len(company.floor.rows(Hit)) == 3
-    with company.store.read() as session:
+    campaign.check_backend = lambda task, number: None
+    campaign.manage()
+    assert len(campaign.open_hits(HitKind.CREATE)) == len(campaign.rows(Hit)) == 3
+    with campaign.store.read() as session:
         assert problem_steps(session) == []
 
 
-def test_validation_hits_are_posted_without_a_model(small: Found) -> None:
-    company = small()
-    company.manage()
-    company.write(1)
-    company.manage([Collect()])
-    company.write(fooling=False)
+def test_validation_hits_are_posted_without_a_model(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
+    campaign.manage()
+    campaign.write_hits(1)
+    campaign.manage([Collect()])
+    campaign.write_hits(fooling=False)
 
     def away(task: str, number: int) -> None:
         raise BackendUnreachable("no answer")
 
-    company.check_backend = away
-    company.settle()
-    assert len(company.standing(HitKind.VALIDATE)) == 2
-    assert company.standing(HitKind.CREATE) == []
-    assert company.floor.rows(Hit, Hit.kind == HitKind.CREATE, Hit.status == HitStatus.PLANNED)
+    campaign.check_backend = away
+    campaign.settle()
+    assert len(campaign.open_hits(HitKind.VALIDATE)) == 2
+    assert campaign.open_hits(HitKind.CREATE) == []
+    assert campaign.rows(Hit, Hit.kind == HitKind.CREATE, Hit.status == HitStatus.PLANNED)
 
 
-def test_the_owners_own_page_needs_no_model(small: Found) -> None:
-    company = small()
+def test_the_owners_own_page_needs_no_model(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
 
     def away(task: str, number: int) -> None:
         raise Away("no model answers")
 
-    company.check_backend, company.check_pages = away, lambda: False
-    company.manage()
-    assert len(company.standing(HitKind.CREATE)) == 3
+    campaign.check_backend, campaign.check_pages = away, lambda: False
+    campaign.manage()
+    assert len(campaign.open_hits(HitKind.CREATE)) == 3
 
 
-def test_an_empty_account_is_reported_and_loses_nothing(small: Found) -> None:
-    company = small()
-    company.crowd.deposit(-company.crowd.balance())
-    assert "post" in errors(company.manage())
-    company.crowd.deposit(100_000)
-    assert errors(company.manage()) == {}
-    assert len(company.standing(HitKind.CREATE)) == 3
+def test_an_empty_account_is_reported_and_loses_nothing(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
+    campaign.crowd.deposit(-campaign.crowd.balance())
+    assert "post" in errors(campaign.manage())
+    campaign.crowd.deposit(100_000)
+    assert errors(campaign.manage()) == {}
+    assert len(campaign.open_hits(HitKind.CREATE)) == 3
 
 
-def test_a_dry_run_describes_the_pass_and_changes_nothing(small: Found) -> None:
-    company = small()
-    company.manage()
-    company.write()
-    before, calls = company.books(), company.crowd.calls.total()
-    preview = {one.step: one.result.done for one in Manager(company.context(), STEPS).preview()}
+def test_a_dry_run_describes_the_pass_and_changes_nothing(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
+    campaign.manage()
+    campaign.write_hits()
+    before, calls = campaign.end_state(), campaign.crowd.calls.total()
+    preview = {one.step: one.result.done for one in Manager(campaign.manager_context(), STEPS).preview()}
     assert [step for step in ("collect", "supply", "pay", "open") if preview[step]] == ["collect"]
-    assert (company.books(), company.crowd.calls.total()) == (before, calls)
-    (broken,) = Manager(company.context(), [Broken(Away("no answer"))]).preview()
+    assert (campaign.end_state(), campaign.crowd.calls.total()) == (before, calls)
+    (broken,) = Manager(campaign.manager_context(), [Broken(Away("no answer"))]).preview()
     assert (broken.error, broken.code, broken.retry) == ("no answer", "away", True)
 
 
-def test_a_dry_run_describes_planned_hits(small: Found) -> None:
-    company = small()
-    preview = {one.step: one.result.done for one in Manager(company.context(), STEPS).preview()}
+def test_a_dry_run_describes_planned_hits(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
+    preview = {one.step: one.result.done for one in Manager(campaign.manager_context(), STEPS).preview()}
     assert "3 to create" in preview["supply"]
-    assert company.floor.rows(Hit) == []
+    assert campaign.rows(Hit) == []
 
 
-def test_each_pass_is_recorded(small: Found) -> None:
-    company = small()
-    company.manage()
-    company.clock.advance(timedelta(minutes=3))
-    company.manage()
-    with company.store.read() as session:
+def test_each_pass_is_recorded(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
+    campaign.manage()
+    campaign.clock.advance(timedelta(minutes=3))
+    campaign.manage()
+    with campaign.store.read() as session:
         found = last_pass(session)
     assert found is not None
-    assert (found.ran_at, found.ran_by) == (company.clock.now(), MANAGER)
+    assert (found.ran_at, found.ran_by) == (campaign.now, MANAGER)
 
 
-def test_unfinished_work_is_left_to_the_owner(small: Found) -> None:
-    company = small()
-    company.manage()
-    _, second = company.standing(HitKind.CREATE)[:2]
-    company.write(1)
-    company.crowd.accept(str(second.external_id), "W8")
-    straight = company.crowd.submit(str(second.external_id), "W8")
-    (approve,) = [one for one in company.manage(our_pages=True) if one.step == "approve"]
+def test_unfinished_work_is_left_to_the_owner(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
+    campaign.manage()
+    _, second = campaign.open_hits(HitKind.CREATE)[:2]
+    campaign.write_hits(1)
+    campaign.crowd.accept(str(second.external_id), "W8")
+    straight = campaign.crowd.submit(str(second.external_id), "W8")
+    (approve,) = [one for one in campaign.manage(our_pages=True) if one.step == "approve"]
     assert approve.result.done == "1 assignment approved"
     assert approve.result.waits.startswith("1 assignment")
-    with company.store.read() as session:
+    with campaign.store.read() as session:
         assert [one.waits for one in problem_steps(session) if one.name == "approve"] == [approve.result.waits]
-    states = {one.external_id: one.status.value for one in company.floor.rows(Assignment)}
+    states = {one.external_id: one.status.value for one in campaign.rows(Assignment)}
     assert states.pop(straight) == "submitted"
     assert list(states.values()) == ["approved"]
     # With pages of the owner's own, this is unknown.
-    (approve,) = [one for one in company.manage() if one.step == "approve"]
+    (approve,) = [one for one in campaign.manage() if one.step == "approve"]
     assert (approve.result.done, approve.result.waits) == ("1 assignment approved", "")

@@ -13,10 +13,10 @@ from plugin.web.app import web_app
 from plugin.wiring import Application
 from round_manager.database.store import LazyStore, open_store
 from round_manager.tasks.rounds import collected
+from tests.campaign import Campaign, start_campaign
 from tests.fakes.clock import SettableClock
 from tests.integration.databases import Databases
 from tests.integration.plugin.web.serving import Serving, serving
-from tests.integration.round_manager.stage import Stage, set_stage
 
 SECRETS = ("an-old-secret-that-still-verifies-the-posts", "the-secret-that-signs-the-posts-since-today")
 
@@ -25,7 +25,7 @@ SECRETS = ("an-old-secret-that-still-verifies-the-posts", "the-secret-that-signs
 class Web:
     """The web app, a client of it, and the hints it received."""
 
-    stage: Stage
+    campaign: Campaign
     client: FlaskClient
     settings: Settings
     intake: AttemptIntake
@@ -39,8 +39,8 @@ class Web:
 
     def attempts(self) -> int:
         """How many attempts are stored."""
-        with self.stage.store.read() as session:
-            return collected(session, self.stage.round).attempts
+        with self.campaign.store.read() as session:
+            return collected(session, self.campaign.round).attempts
 
 
 @pytest.fixture
@@ -49,41 +49,42 @@ def settings(tmp_path: Path, home_url: str) -> Settings:
 
 
 @pytest.fixture
-def stage(settings: Settings, home_tables: str) -> Iterator[Stage]:
+def campaign(settings: Settings, home_tables: str) -> Iterator[Campaign]:
     settings.make_home()
     with open_store(home_tables) as store:
-        yield set_stage(store, "sentiment")
+        yield start_campaign(store, label_studio=True)
 
 
 @pytest.fixture
-def web(stage: Stage, settings: Settings) -> Iterator[Web]:
+def web(campaign: Campaign, settings: Settings) -> Iterator[Web]:
     lazy_store, hints, clock = LazyStore(settings.database), list[str](), SettableClock()
     intake = Application(settings, clock=clock).attempt_intake(lazy_store)
     app = web_app(lazy_store, intake, SECRETS, hint=hints.append)
-    yield Web(stage, app.test_client(), settings, intake, lazy_store, hints, clock)
+    yield Web(campaign, app.test_client(), settings, intake, lazy_store, hints, clock)
     lazy_store.close()
 
 
 @dataclass(frozen=True)
-class Standing:
+class WebProcess:
     """The web app as a separate process, shared by tests that do not change it."""
 
     process: Serving
     settings: Settings
-    stage: Stage
+    campaign: Campaign
 
     def attempts(self) -> int:
         """How many attempts are stored by now."""
-        with self.stage.store.read() as session:
-            return collected(session, self.stage.round).attempts
+        with self.campaign.store.read() as session:
+            return collected(session, self.campaign.round).attempts
 
 
 @pytest.fixture(scope="session")
-def standing(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases) -> Iterator[Standing]:
-    home, url = tmp_path_factory.mktemp("standing"), any_databases.migrated()
+def web_process(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases) -> Iterator[WebProcess]:
+    home, url = tmp_path_factory.mktemp("web-process"), any_databases.migrated()
     settings = Settings(home=str(home), database_url=url, secret=" ".join(SECRETS))
     with open_store(url) as store, serving(settings) as process:
-        yield Standing(process, settings.model_copy(update={"web_url": process.url}), set_stage(store, "sentiment"))
+        campaign = start_campaign(store, label_studio=True)
+        yield WebProcess(process, settings.model_copy(update={"web_url": process.url}), campaign)
 
 
 def headers_for(body: bytes, now: float, secrets: tuple[str, ...] = SECRETS) -> dict[str, str]:

@@ -14,8 +14,9 @@ from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.data_access import create_token, set_public
 from round_manager.services.tasks import create_task
 from templates import BUILT_IN, load_pack
+from tests.campaign import start_closed
+from tests.campaign.closed_rounds import text_of
 from tests.integration.plugin.web.serving import Serving, serving
-from tests.integration.round_manager.archive.played import play, text_of
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ def serving_rounds(home: Path, url: str, texts: Mapping[int, str]) -> Iterator[S
     settings = Settings(home=str(home), database_url=url, secret="s" * 40)
     archives = Path(settings.archives_location)
     with open_store(url) as store:
-        round = play(store, text=lambda number: texts.get(number) or text_of(number))
+        round = start_closed(store, text=lambda number: texts.get(number) or text_of(number))
         round.freeze(open_archives(str(archives)))
-        round.play_next().freeze(open_archives(str(archives)))
+        round.next_closed_round().freeze(open_archives(str(archives)))
         services, ada = ServiceContext(store, SystemClock()), Actor("ada")
         token = create_token(services, ada, "sentiment", days=1, reason="a test").secret
         create_task(services, ada, load_pack(BUILT_IN / "nli"))

@@ -64,7 +64,7 @@ def test_health_reports_the_revision(web: Web) -> None:
 
 
 def test_health_reports_that_the_tables_are_older_than_the_program(web: Web) -> None:
-    with web.stage.store.write() as session:
+    with web.campaign.store.write() as session:
         session.execute(text("UPDATE alembic_version SET version_num = '0001'"))
     answer = web.client.get("/health")
     assert (answer.status_code, (answer.json or {}).get("code")) == (503, "schema_error")
@@ -111,7 +111,7 @@ def test_an_unexpected_error_does_not_reveal_its_message(
 def test_an_unavailable_postgresql_is_reported_with_retry_after(web: Web) -> None:
     lazy_store = LazyStore("postgresql://nobody@127.0.0.1:1/outfox")
     client = web_app(lazy_store, replace(web.intake, lazy_store=lazy_store), SECRETS).test_client()
-    body = json.dumps({"tries": [web.stage.tried().to_json()]}).encode()
+    body = json.dumps({"tries": [web.campaign.attempt_record().to_json()]}).encode()
     answer = client.post("/api/attempts", data=body, headers=headers_for(body, time.time()))
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
     assert client.get("/health").status_code == 503

@@ -7,7 +7,7 @@ import requests
 
 from plugin.web.app import front_page, web_app
 from round_manager.database.store import LazyStore
-from tests.integration.plugin.web.conftest import SECRETS, Standing, Web
+from tests.integration.plugin.web.conftest import SECRETS, Web, WebProcess
 
 BROWSER = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8"
 
@@ -25,28 +25,28 @@ class Links(HTMLParser):
 
 
 @pytest.mark.parametrize("accept", ["*/*", "application/json", "", "application/json, text/plain, */*"])
-def test_programs_get_json(standing: Standing, accept: str) -> None:
-    answer = requests.get(f"{standing.process.url}/", headers={"Accept": accept}, timeout=30)
+def test_programs_get_json(web_process: WebProcess, accept: str) -> None:
+    answer = requests.get(f"{web_process.process.url}/", headers={"Accept": accept}, timeout=30)
     assert (answer.status_code, answer.headers["Content-Type"]) == (200, "application/json")
     assert answer.json()["health"] == "/health"
 
 
-def test_a_person_sees_what_this_is_and_where_to_go(standing: Standing) -> None:
-    answer = requests.get(f"{standing.process.url}/", headers={"Accept": BROWSER}, timeout=30)
+def test_a_person_sees_what_this_is_and_where_to_go(web_process: WebProcess) -> None:
+    answer = requests.get(f"{web_process.process.url}/", headers={"Accept": BROWSER}, timeout=30)
     assert (answer.status_code, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     for told in ("There is\n      nothing to log in to here", "outfox status", "/data/TASK", "Running", "docs"):
         assert told in answer.text
     for link in Links(answer.text).found:
         if not link.startswith("data:"):
-            assert requests.get(f"{standing.process.url}{link}", timeout=30).status_code == 200, link
+            assert requests.get(f"{web_process.process.url}{link}", timeout=30).status_code == 200, link
     assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"]
     assert "Accept" in answer.headers["Vary"]
 
 
-def test_the_front_page_shows_no_task_names_and_no_secrets(standing: Standing) -> None:
+def test_the_front_page_shows_no_task_names_and_no_secrets(web_process: WebProcess) -> None:
     for accept in (BROWSER, "application/json"):
-        text = requests.get(f"{standing.process.url}/", headers={"Accept": accept}, timeout=30).text
-        for secret in ("sentiment", str(standing.settings.home_path), standing.settings.database, *SECRETS):
+        text = requests.get(f"{web_process.process.url}/", headers={"Accept": accept}, timeout=30).text
+        for secret in ("sentiment", str(web_process.settings.home_path), web_process.settings.database, *SECRETS):
             assert secret not in text
 
 

@@ -17,17 +17,17 @@ from plugin.attempt_delivery import AttemptSender, DeliveryFailed
 from plugin.settings import Settings
 from plugin.wiring import Application
 from round_manager.tasks.rounds import collected
+from tests.campaign import Campaign
 from tests.fakes.registry import eventually
-from tests.integration.plugin.web.conftest import SECRETS, Standing
+from tests.integration.plugin.web.conftest import SECRETS, WebProcess
 from tests.integration.plugin.web.serving import serving
-from tests.integration.round_manager.stage import Stage
 
 Deliver = Callable[[Sequence[AttemptRecord]], None]
 
 
-def attempts(stage: Stage) -> int:
-    with stage.store.read() as session:
-        return collected(session, stage.round).attempts
+def attempts(campaign: Campaign) -> int:
+    with campaign.store.read() as session:
+        return collected(session, campaign.round).attempts
 
 
 class Carried:
@@ -78,28 +78,31 @@ class Answers:
         self._server.server_close()
 
 
-def test_direct_delivery_stores_attempts_once(stage: Stage, settings: Settings) -> None:
-    deliver, tries = Application(settings).attempt_delivery(by_post=False), [stage.tried() for _ in range(3)]
+def test_direct_delivery_stores_attempts_once(campaign: Campaign, settings: Settings) -> None:
+    deliver, tries = (
+        Application(settings).attempt_delivery(by_post=False),
+        [campaign.attempt_record() for _ in range(3)],
+    )
     deliver(tries)
     deliver(tries)
-    assert attempts(stage) == 3
+    assert attempts(campaign) == 3
 
 
 def test_an_invalid_attempt_is_set_aside_and_the_others_arrive(
-    stage: Stage, settings: Settings, tmp_path: Path
+    campaign: Campaign, settings: Settings, tmp_path: Path
 ) -> None:
     sink = Carried(Application(settings).attempt_delivery(by_post=False), tmp_path / "spill")
-    for one in (stage.tried(), stage.tried(task="nothing"), stage.tried()):
+    for one in (campaign.attempt_record(), campaign.attempt_record(task="nothing"), campaign.attempt_record()):
         sink.put(one)
     sink.start()
-    eventually(lambda: sink.state().refused == 1 and attempts(stage) == 2, "the right ones arrived")
+    eventually(lambda: sink.state().refused == 1 and attempts(campaign) == 2, "the right ones arrived")
     sink.close()
     assert "nothing" in (tmp_path / "spill" / "refused.jsonl").read_text(encoding="ascii")
 
 
 @pytest.mark.sqlite("there, one writer locks out all others")
 def test_attempts_are_kept_while_the_database_is_locked(
-    stage: Stage, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    campaign: Campaign, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("common.database.BUSY_SECONDS", 0.05)
     holder = sqlite3.connect(settings.home_path / "outfox.db", isolation_level=None)
@@ -107,12 +110,12 @@ def test_attempts_are_kept_while_the_database_is_locked(
     sink = Carried(Application(settings).attempt_delivery(by_post=False), tmp_path / "spill")
     sink.start()
     for _ in range(5):
-        sink.put(stage.tried())
+        sink.put(campaign.attempt_record())
     eventually(lambda: sink.state().error, "the lock is reported")
     assert "locked" in str(sink.state().error)
     holder.execute("ROLLBACK")
     holder.close()
-    eventually(lambda: attempts(stage) == 5, "they are stored after all")
+    eventually(lambda: attempts(campaign) == 5, "they are stored after all")
     sink.close()
     assert (sink.state().refused, sink.state().dropped) == (0, 0)
 
@@ -124,43 +127,48 @@ def test_delivery_fails_until_there_is_a_database(settings: Settings) -> None:
     assert caught.value.hint == Hint("upgrade_database")
 
 
-@pytest.mark.xdist_group("standing-web-app")
-def test_delivery_by_post_stores_attempts_once(standing: Standing) -> None:
-    stage, before = standing.stage, standing.attempts()
-    deliver, tries = Application(standing.settings).attempt_delivery(by_post=True), [stage.tried() for _ in range(3)]
+@pytest.mark.xdist_group("web-process")
+def test_delivery_by_post_stores_attempts_once(web_process: WebProcess) -> None:
+    campaign, before = web_process.campaign, web_process.attempts()
+    deliver, tries = (
+        Application(web_process.settings).attempt_delivery(by_post=True),
+        [campaign.attempt_record() for _ in range(3)],
+    )
     deliver(tries)
     deliver(tries)
-    assert standing.attempts() == before + 3
+    assert web_process.attempts() == before + 3
     with pytest.raises(Undeliverable, match="nothing"):
-        deliver([stage.tried(), stage.tried(task="nothing")])
-    assert standing.attempts() == before + 4
+        deliver([campaign.attempt_record(), campaign.attempt_record(task="nothing")])
+    assert web_process.attempts() == before + 4
 
 
-@pytest.mark.xdist_group("standing-web-app")
-def test_a_clock_that_is_hours_off_loses_nothing(standing: Standing) -> None:
-    stage, before = standing.stage, standing.attempts()
-    post = AttemptSender(f"{standing.process.url}/", SECRETS, seconds=lambda: 1_000_000.0)
-    post([stage.tried()])
-    post([stage.tried()])
-    assert standing.attempts() == before + 2
+@pytest.mark.xdist_group("web-process")
+def test_a_clock_that_is_hours_off_loses_nothing(web_process: WebProcess) -> None:
+    campaign, before = web_process.campaign, web_process.attempts()
+    post = AttemptSender(f"{web_process.process.url}/", SECRETS, seconds=lambda: 1_000_000.0)
+    post([campaign.attempt_record()])
+    post([campaign.attempt_record()])
+    assert web_process.attempts() == before + 2
 
 
-@pytest.mark.xdist_group("standing-web-app")
-def test_a_wrong_secret_is_a_failure_that_can_be_retried(standing: Standing) -> None:
-    before = standing.attempts()
+@pytest.mark.xdist_group("web-process")
+def test_a_wrong_secret_is_a_failure_that_can_be_retried(web_process: WebProcess) -> None:
+    before = web_process.attempts()
     with pytest.raises(DeliveryFailed, match="OUTFOX_SECRET"):
-        AttemptSender(standing.process.url, ("another secret, of sufficient length",))([standing.stage.tried()])
-    assert standing.attempts() == before
+        AttemptSender(web_process.process.url, ("another secret, of sufficient length",))(
+            [web_process.campaign.attempt_record()]
+        )
+    assert web_process.attempts() == before
 
 
-def test_a_killed_web_app_loses_and_duplicates_nothing(stage: Stage, settings: Settings, tmp_path: Path) -> None:
-    tries = [stage.tried() for _ in range(300)]
+def test_a_killed_web_app_loses_and_duplicates_nothing(campaign: Campaign, settings: Settings, tmp_path: Path) -> None:
+    tries = [campaign.attempt_record() for _ in range(300)]
     with serving(settings, "--workers", "2") as web:
         sink = Carried(AttemptSender(web.url, SECRETS), tmp_path / "spill")
         sink.start()
         for one in tries[:100]:
             sink.put(one)
-        eventually(lambda: attempts(stage) > 0, "some have arrived")
+        eventually(lambda: attempts(campaign) > 0, "some have arrived")
         for one in tries[100:200]:
             sink.put(one)
         web.kill_all()
@@ -168,38 +176,38 @@ def test_a_killed_web_app_loses_and_duplicates_nothing(stage: Stage, settings: S
         sink.put(one)
     eventually(lambda: sink.state().error, "the sink knows")
     with serving(settings, port=web.port):
-        eventually(lambda: attempts(stage) == len(tries), "all have arrived", seconds=30)
+        eventually(lambda: attempts(campaign) == len(tries), "all have arrived", seconds=30)
         sink.close()
     assert (sink.state().refused, sink.state().dropped) == (0, 0)
 
 
 @pytest.mark.parametrize("status", [400, 413, 422])
-def test_refused_attempts_are_undeliverable(stage: Stage, status: int) -> None:
+def test_refused_attempts_are_undeliverable(campaign: Campaign, status: int) -> None:
     with Answers(status, b'{"error": "no"}') as there, pytest.raises(Undeliverable, match="no"):
-        AttemptSender(there.url, SECRETS)([stage.tried()])
+        AttemptSender(there.url, SECRETS)([campaign.attempt_record()])
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 408, 429, 500, 502, 503])
-def test_other_statuses_can_be_retried(stage: Stage, status: int) -> None:
+def test_other_statuses_can_be_retried(campaign: Campaign, status: int) -> None:
     with (
         Answers(status, Date="Mon, 01 Mar 2027 12:00:00 GMT") as there,
         pytest.raises(DeliveryFailed, match=str(status)),
     ):
-        AttemptSender(there.url, SECRETS)([stage.tried()])
+        AttemptSender(there.url, SECRETS)([campaign.attempt_record()])
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"{}", b"[]", b'{"refused": 1}', b'{"refused": ["x"]}'])
-def test_an_answer_of_another_program_can_be_retried(stage: Stage, body: bytes) -> None:
+def test_an_answer_of_another_program_can_be_retried(campaign: Campaign, body: bytes) -> None:
     with Answers(200, body) as there, pytest.raises(DeliveryFailed, match="web_url"):
-        AttemptSender(there.url, SECRETS)([stage.tried()])
+        AttemptSender(there.url, SECRETS)([campaign.attempt_record()])
 
 
-def test_no_answer_can_be_retried(stage: Stage) -> None:
+def test_no_answer_can_be_retried(campaign: Campaign) -> None:
     with pytest.raises(DeliveryFailed):
-        AttemptSender("http://127.0.0.1:9", SECRETS)([stage.tried()])
+        AttemptSender("http://127.0.0.1:9", SECRETS)([campaign.attempt_record()])
 
 
-def test_a_batch_that_is_too_large_is_not_even_sent(stage: Stage) -> None:
-    large = stage.tried(stage.fields(text="x" * 8_000_000))
+def test_a_batch_that_is_too_large_is_not_even_sent(campaign: Campaign) -> None:
+    large = campaign.attempt_record(campaign.fields(text="x" * 8_000_000))
     with pytest.raises(Undeliverable, match="8,000,000"):
         AttemptSender("http://127.0.0.1:9", SECRETS)([large])

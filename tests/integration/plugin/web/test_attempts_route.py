@@ -25,7 +25,7 @@ def send(web: Web, body: bytes, now: float | None = None, secrets: tuple[str, ..
 
 
 def test_signed_attempts_are_stored_and_counted(web: Web) -> None:
-    answer = send(web, batch(web.stage.tried(), web.stage.tried()))
+    answer = send(web, batch(web.campaign.attempt_record(), web.campaign.attempt_record()))
     assert (answer.status_code, answer.json) == (200, {"stored": 2, "refused": []})
     assert web.attempts() == 2
     page = web.client.get("/metrics").text
@@ -34,14 +34,14 @@ def test_signed_attempts_are_stored_and_counted(web: Web) -> None:
 
 
 def test_each_of_the_secrets_verifies(web: Web) -> None:
-    assert send(web, batch(web.stage.tried()), secrets=SECRETS[:1]).status_code == 200
-    refused = send(web, batch(web.stage.tried()), secrets=("a secret that we never had, of any length",))
+    assert send(web, batch(web.campaign.attempt_record()), secrets=SECRETS[:1]).status_code == 200
+    refused = send(web, batch(web.campaign.attempt_record()), secrets=("a secret that we never had, of any length",))
     assert (refused.status_code, "OUTFOX_SECRET" in refused.json["error"]) == (401, True)  # type: ignore[index]
 
 
 @pytest.mark.parametrize("missing", ["X-Outfox-Time", "X-Outfox-Signature"])
 def test_an_unsigned_post_is_refused(web: Web, missing: str) -> None:
-    body = batch(web.stage.tried())
+    body = batch(web.campaign.attempt_record())
     headers = headers_for(body, time.time())
     del headers[missing]
     answer = web.client.post("/api/attempts", data=body, headers=headers)
@@ -49,7 +49,7 @@ def test_an_unsigned_post_is_refused(web: Web, missing: str) -> None:
 
 
 def test_a_post_changed_in_transit_is_refused(web: Web) -> None:
-    body = batch(web.stage.tried())
+    body = batch(web.campaign.attempt_record())
     headers = headers_for(body, time.time())
     later = {**headers, "X-Outfox-Time": str(int(headers["X-Outfox-Time"]) + 1)}
     assert web.client.post("/api/attempts", data=body + b" ", headers=headers).status_code == 401
@@ -59,17 +59,17 @@ def test_a_post_changed_in_transit_is_refused(web: Web) -> None:
 
 @pytest.mark.parametrize("seconds", [-SIGNATURE_SECONDS - 5, SIGNATURE_SECONDS + 5])
 def test_a_post_with_a_wrong_timestamp_is_refused(web: Web, seconds: float) -> None:
-    answer = send(web, batch(web.stage.tried()), now=time.time() + seconds)
+    answer = send(web, batch(web.campaign.attempt_record()), now=time.time() + seconds)
     assert (answer.status_code, "clocks" in answer.json["error"]) == (401, True)  # type: ignore[index]
 
 
 @pytest.mark.parametrize("seconds", [60 - SIGNATURE_SECONDS, SIGNATURE_SECONDS - 60])
 def test_clocks_may_differ_a_little(web: Web, seconds: float) -> None:
-    assert send(web, batch(web.stage.tried()), now=time.time() + seconds).status_code == 200
+    assert send(web, batch(web.campaign.attempt_record()), now=time.time() + seconds).status_code == 200
 
 
 def test_a_replayed_post_stores_nothing_twice(web: Web) -> None:
-    body = batch(web.stage.tried())
+    body = batch(web.campaign.attempt_record())
     headers = headers_for(body, time.time())
     answers = [web.client.post("/api/attempts", data=body, headers=headers) for _ in range(3)]
     assert [one.json["stored"] for one in answers] == [1, 0, 0]  # type: ignore[index]
@@ -77,12 +77,14 @@ def test_a_replayed_post_stores_nothing_twice(web: Web) -> None:
 
 
 def test_an_invalid_attempt_is_named_and_the_others_are_stored(web: Web) -> None:
-    stage = web.stage
-    poison = {**stage.tried().to_json(), "judged_at": "yesterday"}
-    huge = stage.tried().to_json()
+    campaign = web.campaign
+    poison = {**campaign.attempt_record().to_json(), "judged_at": "yesterday"}
+    huge = campaign.attempt_record().to_json()
     huge["said"][0]["confidence"] = 10**400
-    stranger = stage.tried(task="nothing")
-    answer = send(web, batch(stage.tried(), poison, huge, stranger, "nonsense", [], stage.tried()))
+    stranger = campaign.attempt_record(task="nothing")
+    answer = send(
+        web, batch(campaign.attempt_record(), poison, huge, stranger, "nonsense", [], campaign.attempt_record())
+    )
     assert answer.status_code == 200
     assert answer.json is not None
     assert answer.json["stored"] == web.attempts() == 2
@@ -109,9 +111,16 @@ def test_a_batch_of_too_many_or_too_large_is_refused(web: Web) -> None:
 
 def test_a_version_known_only_to_the_registry_is_registered_on_delivery(web: Web) -> None:
     version = make_version(Path(web.settings.registry_location), "neutral")
-    said = replace(web.stage.tried().verdict.outputs[0], version=version)
+    said = replace(web.campaign.attempt_record().verdict.outputs[0], version=version)
     stranger = replace(said, version="m000000000000")
-    answer = send(web, batch(web.stage.tried(outputs=(said,)), web.stage.tried(outputs=(stranger,)), web.stage.tried()))
+    answer = send(
+        web,
+        batch(
+            web.campaign.attempt_record(outputs=(said,)),
+            web.campaign.attempt_record(outputs=(stranger,)),
+            web.campaign.attempt_record(),
+        ),
+    )
     assert answer.json is not None
     assert answer.json["stored"] == web.attempts() == 2
     (refused,) = answer.json["refused"]
@@ -121,7 +130,7 @@ def test_a_version_known_only_to_the_registry_is_registered_on_delivery(web: Web
 @pytest.mark.sqlite("there, one writer locks out all others")
 def test_a_locked_database_is_reported_with_retry_after(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("common.database.BUSY_SECONDS", 0.1)
-    body = batch(web.stage.tried())
+    body = batch(web.campaign.attempt_record())
     holder = sqlite3.connect(web.settings.home_path / "outfox.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     answer = send(web, body)
@@ -135,9 +144,9 @@ def test_a_locked_database_is_reported_with_retry_after(web: Web, monkeypatch: p
 @pytest.mark.sqlite("its file is moved away")
 def test_an_unavailable_database_is_reported_and_reconnected(web: Web) -> None:
     database = web.settings.home_path / "outfox.db"
-    web.stage.store.close()
+    web.campaign.store.close()
     database.rename(database.with_suffix(".away"))
-    body = batch(web.stage.tried())
+    body = batch(web.campaign.attempt_record())
     assert send(web, body).status_code == 503
     health = web.client.get("/health")
     assert (health.status_code, health.json["status"]) == (503, "DOWN")  # type: ignore[index]

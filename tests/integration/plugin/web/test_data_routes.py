@@ -18,10 +18,10 @@ from round_manager.archive.storage import open_archives
 from round_manager.database.store import LazyStore, open_store
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.data_access import set_public
+from tests.campaign import start_closed
 from tests.fakes.clock import SettableClock
 from tests.fakes.s3 import BUCKET, S3Server
 from tests.integration.databases import Databases
-from tests.integration.round_manager.archive.played import play
 
 FILE = "/data/sentiment/rounds/1/examples.parquet"
 
@@ -35,7 +35,7 @@ class Site:
 
     def frozen_at(self, place: str) -> "Site":
         with open_store(self.url) as store:
-            play(store).freeze(open_archives(place))
+            start_closed(store).freeze(open_archives(place))
             set_public(ServiceContext(store, SettableClock()), Actor("ada"), "sentiment", public=True)
         return self
 

@@ -8,16 +8,16 @@ import pytest
 
 from round_manager.archive.storage import open_archives
 from round_manager.database.store import Store
+from tests.campaign import Campaign, start_closed
 from tests.integration.databases import Databases
-from tests.integration.round_manager.archive.played import Played, play
 
 Freeze = Callable[..., Path]
 
 
 @pytest.fixture
-def played(store: Store) -> Played:
+def campaign(store: Store) -> Campaign:
     """A closed round of the sentiment task."""
-    return play(store)
+    return start_closed(store)
 
 
 @pytest.fixture(scope="session")
@@ -26,10 +26,10 @@ def archives(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases)
     root = tmp_path_factory.mktemp("archives")
     for name in ("sentiment", "nli", "qa"):
         with any_databases.opened() as own:
-            round = play(own, name)
+            round = start_closed(own, name)
             round.freeze(open_archives(str(root)))
             if name == "sentiment":
-                round.play_next().freeze(open_archives(str(root)))
+                round.next_closed_round().freeze(open_archives(str(root)))
     return root
 
 

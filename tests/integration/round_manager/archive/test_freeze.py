@@ -20,10 +20,10 @@ from round_manager.errors import ArchiveConflict, ArchiveError, RoundNotClosed
 from round_manager.models import AuditEntry, Context, Example, Round, Task, Worker
 from round_manager.services.archives import freeze_round, split_round
 from round_manager.services.context import Actor, ServiceContext
+from tests.campaign import DAY, Campaign, start_campaign, start_closed
+from tests.campaign.closed_rounds import text_of
 from tests.fakes.clock import NOON, SettableClock
 from tests.integration.databases import Databases
-from tests.integration.round_manager.archive.played import DAY, Played, late_attempt, play, text_of
-from tests.integration.round_manager.stage import set_stage
 
 
 def bytes_of(folder: Path) -> dict[str, bytes]:
@@ -34,29 +34,31 @@ def lines_of(folder: Path, table: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / f"{table}.jsonl").read_text("utf-8").split("\n") if line]
 
 
-def test_a_frozen_round_holds_every_example_with_its_verdict_votes_and_split(played: Played, tmp_path: Path) -> None:
-    frozen = played.freeze(open_archives(str(tmp_path)))
+def test_a_frozen_round_holds_every_example_with_its_verdict_votes_and_split(
+    campaign: Campaign, tmp_path: Path
+) -> None:
+    frozen = campaign.freeze(open_archives(str(tmp_path)))
     folder = Path(frozen.where)
     first = lines_of(folder, "examples")[3]
     assert frozen.rows == {"examples": 40, "votes": 70, "attempts": 40, "contexts": 1, "models": 2}
     assert (first["text"], first["why_right"]) == (text_of(3), "Because.")
     assert (first["label"], first["gold_label"], first["status"]) == ("negative", "negative", "verified")
     assert first["split"] in ("train", "held_out")
-    assert [said["version"] for said in first["verdicts"]] == list(played.stage.versions)  # type: ignore[attr-defined]
+    assert [said["version"] for said in first["verdicts"]] == list(campaign.versions)  # type: ignore[attr-defined]
     assert [vote["label"] for vote in first["votes"]] == ["negative", "negative", None]  # type: ignore[attr-defined]
     assert first["votes"][2]["flag"] == 'It says "nothing"'  # type: ignore[index]
     assert (first["submitted_at"], first["tries"]) == ("2027-03-01T12:00:03.123456Z", 1)
 
 
-def test_only_verified_examples_have_a_split(played: Played, tmp_path: Path) -> None:
-    folder = Path(played.freeze(open_archives(str(tmp_path))).where)
+def test_only_verified_examples_have_a_split(campaign: Campaign, tmp_path: Path) -> None:
+    folder = Path(campaign.freeze(open_archives(str(tmp_path))).where)
     told = {(row["status"], row["split"] is not None) for row in lines_of(folder, "examples")}
     assert told == {("verified", True), ("disputed", False), ("unchecked", False), ("withdrawn", False)}
 
 
-def test_an_archive_names_workers_only_by_pseudonyms_that_can_be_joined(played: Played, tmp_path: Path) -> None:
-    folder = Path(played.freeze(open_archives(str(tmp_path))).where)
-    with played.store.read() as session:
+def test_an_archive_names_workers_only_by_pseudonyms_that_can_be_joined(campaign: Campaign, tmp_path: Path) -> None:
+    folder = Path(campaign.freeze(open_archives(str(tmp_path))).where)
+    with campaign.store.read() as session:
         ids = [worker.external_id.encode() for worker in session.scalars(select(Worker))]
     assert len(ids) > 6
     assert not [name for name, content in bytes_of(folder).items() for one in ids if b'"' + one + b'"' in content]
@@ -65,53 +67,53 @@ def test_an_archive_names_workers_only_by_pseudonyms_that_can_be_joined(played: 
     assert {row["worker"] for row in lines_of(folder, "votes")} <= authors
 
 
-def test_the_round_says_where_its_archive_is_and_who_froze_it(played: Played, tmp_path: Path) -> None:
-    frozen = played.freeze(open_archives(str(tmp_path)), SettableClock(NOON + 91 * DAY))
-    row = played.row()
+def test_the_round_says_where_its_archive_is_and_who_froze_it(campaign: Campaign, tmp_path: Path) -> None:
+    frozen = campaign.freeze(open_archives(str(tmp_path)), SettableClock(NOON + 91 * DAY))
+    row = campaign.round
     assert (row.frozen_at, row.archive_sha256, row.archive_uri) == (NOON + 91 * DAY, frozen.sha256, frozen.where)
-    with played.store.read() as session:
+    with campaign.store.read() as session:
         of_round = select(AuditEntry).where(AuditEntry.round_id == row.id)
         entries = session.scalars(of_round.order_by(AuditEntry.id)).all()
     assert [entry.action for entry in entries[-2:]] == ["split", "frozen"]
     assert {entry.actor for entry in entries[-2:]} == {"ada"}
 
 
-def test_a_second_freeze_is_byte_identical_there_and_elsewhere(played: Played, tmp_path: Path) -> None:
-    first = played.freeze(open_archives(str(tmp_path / "one")))
+def test_a_second_freeze_is_byte_identical_there_and_elsewhere(campaign: Campaign, tmp_path: Path) -> None:
+    first = campaign.freeze(open_archives(str(tmp_path / "one")))
     content = bytes_of(Path(first.where))
-    again = played.freeze(open_archives(str(tmp_path / "one")), SettableClock(NOON + 99 * DAY))
-    elsewhere = played.freeze(open_archives(str(tmp_path / "two")), SettableClock(NOON + 99 * DAY))
+    again = campaign.freeze(open_archives(str(tmp_path / "one")), SettableClock(NOON + 99 * DAY))
+    elsewhere = campaign.freeze(open_archives(str(tmp_path / "two")), SettableClock(NOON + 99 * DAY))
     assert again.already
     assert content == bytes_of(Path(first.where)) == bytes_of(Path(elsewhere.where))
-    assert played.row().archive_uri == first.where
+    assert campaign.round.archive_uri == first.where
 
 
-def test_contexts_are_read_some_at_a_time_by_their_ids(played: Played) -> None:
-    with played.store.write() as session:
-        task = session.get_one(Task, played.stage.task.id)
+def test_contexts_are_read_some_at_a_time_by_their_ids(campaign: Campaign) -> None:
+    with campaign.store.write() as session:
+        task = session.get_one(Task, campaign.task.id)
         for number in (7, 3, 9, 1, 5):
-            fields = {**played.stage.context.fields, "prompt": f"Prompt {number}."}
+            fields = {**campaign.context.fields, "prompt": f"Prompt {number}."}
             context = Context(public_id=UUID(int=number), task_id=task.id, key=f"ä{number}", fields=fields, extra={},
                               position=100 + number, created_at=NOON)  # fmt: skip
             session.add(context)
             session.flush()
-            late_attempt(session, played, 4_000 + number, context_id=context.id)
-        rows = RoundRows(session, task, played.row(), last_attempt=1_000, batch=2)
+            campaign.add_late_attempt(session, 4_000 + number, context_id=context.id)
+        rows = RoundRows(session, task, campaign.round, last_attempt=1_000, batch=2)
         for _ in (*rows.examples(), *rows.attempts()):
             pass
         batches = list(rows.contexts())
     assert [batch.num_rows for batch in batches] == [2, 2, 2]
     keys = [key for batch in batches for key in batch["id"].to_pylist()]
-    assert keys == [played.stage.context.key, "ä1", "ä3", "ä5", "ä7", "ä9"]
+    assert keys == [campaign.context.key, "ä1", "ä3", "ä5", "ä7", "ä9"]
     assert batches[2]["prompt"].to_pylist() == ["Prompt 7.", "Prompt 9."]
 
 
-def test_the_next_freeze_repairs_corrupt_and_missing_files(played: Played, tmp_path: Path) -> None:
-    folder = Path(played.freeze(open_archives(str(tmp_path))).where)
+def test_the_next_freeze_repairs_corrupt_and_missing_files(campaign: Campaign, tmp_path: Path) -> None:
+    folder = Path(campaign.freeze(open_archives(str(tmp_path))).where)
     content = bytes_of(folder)
     (folder / "votes.jsonl").write_text("spoiled")
     (folder / "models.parquet").unlink()
-    played.freeze(open_archives(str(tmp_path)))
+    campaign.freeze(open_archives(str(tmp_path)))
     assert bytes_of(folder) == content
 
 
@@ -122,27 +124,27 @@ def test_both_databases_and_rows_in_any_order_give_the_same_bytes(
     contents: list[dict[str, bytes]] = []
     for databases, backwards in ((sqlite_databases, False), (sqlite_databases, True), (postgresql_databases, True)):
         with open_store(databases.migrated()) as store:
-            played = play(store, name, backwards=backwards)
+            campaign = start_closed(store, name, backwards=backwards)
             place = tmp_path / str(len(contents))
-            contents.append(bytes_of(Path(played.freeze(open_archives(str(place))).where)))
+            contents.append(bytes_of(Path(campaign.freeze(open_archives(str(place))).where)))
     assert contents[0] == contents[1] == contents[2]
 
 
-def test_two_concurrent_freezes_create_one_archive(played: Played, tmp_path: Path) -> None:
+def test_two_concurrent_freezes_create_one_archive(campaign: Campaign, tmp_path: Path) -> None:
     done: list[str] = []
 
     def run() -> None:
-        with open_store(played.store.engine.url.render_as_string(hide_password=False)) as own:
+        with open_store(campaign.store.engine.url.render_as_string(hide_password=False)) as own:
             archives = open_archives(str(tmp_path))
-            context, task = ServiceContext(own, SettableClock()), played.stage.task.name
-            done.append(freeze_round(context, Actor("ada"), task, archives, number=played.number).sha256)
+            context, task = ServiceContext(own, SettableClock()), campaign.task.name
+            done.append(freeze_round(context, Actor("ada"), task, archives, number=campaign.round.number).sha256)
 
     threads = [threading.Thread(target=run) for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert done == [played.row().archive_sha256] * 2
+    assert done == [campaign.round.archive_sha256] * 2
     assert [path.name for path in (tmp_path / "sentiment").iterdir()] == ["round-1"]
 
 
@@ -161,13 +163,13 @@ class Dies(SettableClock):
 
 
 @pytest.mark.parametrize("looks", [0, 1])
-def test_the_next_freeze_finishes_a_killed_one(played: Played, tmp_path: Path, looks: int) -> None:
+def test_the_next_freeze_finishes_a_killed_one(campaign: Campaign, tmp_path: Path, looks: int) -> None:
     with pytest.raises(SystemExit):
-        played.freeze(open_archives(str(tmp_path)), Dies(looks))
-    assert played.row().frozen_at is None
-    frozen = played.freeze(open_archives(str(tmp_path)))
+        campaign.freeze(open_archives(str(tmp_path)), Dies(looks))
+    assert campaign.round.frozen_at is None
+    frozen = campaign.freeze(open_archives(str(tmp_path)))
     assert not frozen.already
-    assert played.row().archive_sha256 == frozen.sha256
+    assert campaign.round.archive_sha256 == frozen.sha256
     assert verify(Path(frozen.where)).problems == ()
 
 
@@ -186,48 +188,48 @@ def full_disk(most_bytes: int) -> Iterator[None]:
 def test_a_full_disk_leaves_no_archive_no_draft_and_an_unfrozen_round(
     store: Store, tmp_path: Path, most_bytes: int
 ) -> None:
-    played = play(store)
-    kept = played.freeze(open_archives(str(tmp_path / "kept")))
-    other = played.play_next()
+    campaign = start_closed(store)
+    kept = campaign.freeze(open_archives(str(tmp_path / "kept")))
+    other = campaign.next_closed_round()
     split_round(ServiceContext(store, SettableClock()), Actor("ada"), other.round_id)
     with full_disk(most_bytes), pytest.raises(ArchiveError, match="File too large"):
         other.freeze(open_archives(str(tmp_path / "kept")))
     assert [path.name for path in Path(kept.where).parent.iterdir()] == ["round-1"]
-    assert other.row().frozen_at is None
+    assert other.round.frozen_at is None
     other.freeze(open_archives(str(tmp_path / "kept")))
 
 
-def test_a_full_disk_leaves_no_empty_archive_folders(played: Played, tmp_path: Path) -> None:
-    split_round(ServiceContext(played.store, SettableClock()), Actor("ada"), played.round_id)
+def test_a_full_disk_leaves_no_empty_archive_folders(campaign: Campaign, tmp_path: Path) -> None:
+    split_round(ServiceContext(campaign.store, SettableClock()), Actor("ada"), campaign.round_id)
     (tmp_path / "mine").mkdir()
     for place in (tmp_path / "new" / "place", tmp_path / "mine"):
         with full_disk(5_000), pytest.raises(ArchiveError):
-            played.freeze(open_archives(str(place)))
+            campaign.freeze(open_archives(str(place)))
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["mine"]
 
 
-def test_a_full_disk_during_the_duplicate_search_leaves_the_round_unchanged(played: Played, tmp_path: Path) -> None:
+def test_a_full_disk_during_the_duplicate_search_leaves_the_round_unchanged(campaign: Campaign, tmp_path: Path) -> None:
     with full_disk(2), pytest.raises(ArchiveError, match="File too large"):
-        played.freeze(open_archives(str(tmp_path)))
+        campaign.freeze(open_archives(str(tmp_path)))
     assert list(tmp_path.iterdir()) == []
-    with played.store.read() as session:
+    with campaign.store.read() as session:
         assert session.scalars(select(Example.split).distinct()).all() == [None]
 
 
 def test_a_round_that_is_open_is_not_frozen(store: Store, tmp_path: Path) -> None:
-    stage = set_stage(store, "sentiment")
+    campaign = start_campaign(store)
     context, archives = ServiceContext(store, SettableClock()), open_archives(str(tmp_path))
     with pytest.raises(RoundNotClosed):
-        freeze_round(context, Actor("ada"), stage.task.name, archives, number=stage.round.number)
+        freeze_round(context, Actor("ada"), campaign.task.name, archives, number=campaign.round.number)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_another_archive_in_its_place_is_never_replaced(played: Played, tmp_path: Path) -> None:
+def test_another_archive_in_its_place_is_never_replaced(campaign: Campaign, tmp_path: Path) -> None:
     folder = tmp_path / "sentiment" / "round-1"
     folder.mkdir(parents=True)
     (folder / "mine.txt").write_text("mine")
     with pytest.raises(ArchiveConflict):
-        played.freeze(open_archives(str(tmp_path)))
+        campaign.freeze(open_archives(str(tmp_path)))
     assert [path.name for path in folder.iterdir()] == ["mine.txt"]
-    with played.store.read() as session:
-        assert session.get_one(Round, played.round_id).frozen_at is None
+    with campaign.store.read() as session:
+        assert session.get_one(Round, campaign.round_id).frozen_at is None

@@ -13,58 +13,59 @@ from round_manager.database.store import Store
 from round_manager.models import Example, ExampleStatus, Split
 from round_manager.services.archives import split_report, split_round
 from round_manager.services.context import Actor, ServiceContext
+from tests.campaign import Campaign, start_closed
+from tests.campaign.closed_rounds import text_of
 from tests.fakes.clock import SettableClock
-from tests.integration.round_manager.archive.played import Played, play, text_of
 
 ALL_VERIFIED = (ExampleStatus.VERIFIED,)
 
 
-def parts(played: Played) -> dict[int, tuple[int, Split | None]]:
+def parts(campaign: Campaign) -> dict[int, tuple[int, Split | None]]:
     """Return the author and the split of each verified example, by its position."""
-    with played.store.read() as session:
-        rows = session.scalars(select(Example).where(Example.round_id == played.round_id).order_by(Example.public_id))
+    with campaign.store.read() as session:
+        rows = session.scalars(select(Example).where(Example.round_id == campaign.round_id).order_by(Example.public_id))
         return {
             place: (row.author_id, row.split) for place, row in enumerate(rows) if row.status is ExampleStatus.VERIFIED
         }
 
 
-def split(played: Played) -> SplitReport:
-    return split_round(ServiceContext(played.store, SettableClock()), Actor("ada"), played.round_id)
+def split(campaign: Campaign) -> SplitReport:
+    return split_round(ServiceContext(campaign.store, SettableClock()), Actor("ada"), campaign.round_id)
 
 
 def test_no_worker_is_in_both_parts_and_both_have_their_share(store: Store) -> None:
-    played = play(store, examples=60, statuses=ALL_VERIFIED)
-    report = split(played)
+    campaign = start_closed(store, examples=60, statuses=ALL_VERIFIED)
+    report = split(campaign)
     sides = defaultdict(set)
-    for author, part in parts(played).values():
+    for author, part in parts(campaign).values():
         sides[author].add(part)
     assert sorted(map(len, sides.values())) == [1] * 6
     assert (report.verified, report.train, report.held_out, report.workers) == (60, 50, 10, 6)
 
 
 def test_splitting_again_changes_nothing_and_says_the_same(store: Store) -> None:
-    played = play(store)
-    first, before = split(played), parts(played)
-    assert (split(played), parts(played)) == (first, before)
+    campaign = start_closed(store)
+    first, before = split(campaign), parts(campaign)
+    assert (split(campaign), parts(campaign)) == (first, before)
     with store.read() as session:
-        assert split_report(session, played.row()) == first
+        assert split_report(session, campaign.round) == first
 
 
 def test_if_one_worker_wrote_everything_nothing_is_held_out_and_this_is_reported(store: Store) -> None:
-    played = play(store, author=lambda _: 0, statuses=ALL_VERIFIED)
-    report = split(played)
+    campaign = start_closed(store, author=lambda _: 0, statuses=ALL_VERIFIED)
+    report = split(campaign)
     assert (report.train, report.held_out) == (40, 0)
     assert "one worker wrote everything" in report.note
 
 
 def test_by_example_a_worker_may_be_in_both_parts(store: Store) -> None:
-    played = play(store, author=lambda _: 0, statuses=ALL_VERIFIED, policy={"split_by_worker": False})
-    report = split(played)
+    campaign = start_closed(store, author=lambda _: 0, statuses=ALL_VERIFIED, policy={"split_by_worker": False})
+    report = split(campaign)
     assert (report.train, report.held_out, report.note) == (32, 8, "")
 
 
 def test_of_exact_duplicates_the_first_is_used(store: Store) -> None:
-    same = play(store, text=lambda number: text_of(number % 30), statuses=ALL_VERIFIED)
+    same = start_closed(store, text=lambda number: text_of(number % 30), statuses=ALL_VERIFIED)
     report = split(same)
     found = parts(same)
     assert report.exact_duplicates == 10
@@ -77,9 +78,9 @@ def test_near_duplicates_are_never_in_both_parts(store: Store, by_worker: bool) 
         # Twenty texts, each written twice by different people, the second time a little louder.
         return text_of(number % 20) if number < 20 else f"{text_of(number % 20).upper()} !!"
 
-    played = play(store, text=text, statuses=ALL_VERIFIED, policy={"split_by_worker": by_worker})
-    report = split(played)
-    found = parts(played)
+    campaign = start_closed(store, text=text, statuses=ALL_VERIFIED, policy={"split_by_worker": by_worker})
+    report = split(campaign)
+    found = parts(campaign)
     assert (report.near_duplicates, report.near_groups, report.exact_duplicates) == (20, 20, 0)
     for place in range(20):
         assert len({found[place][1], found[place + 20][1]} - {None}) == 1
@@ -91,11 +92,11 @@ def test_near_duplicates_are_never_in_both_parts(store: Store, by_worker: bool) 
 
 def test_a_worker_stays_on_one_side_in_all_rounds_of_the_task(store: Store, tmp_path: Path) -> None:
     archives = open_archives(str(tmp_path))
-    first = play(store, statuses=ALL_VERIFIED)
+    first = start_closed(store, statuses=ALL_VERIFIED)
     first.freeze(archives)
-    second = first.play_next(statuses=ALL_VERIFIED, author=lambda number: (number + number // 7) % 6)
+    second = first.next_closed_round(statuses=ALL_VERIFIED, author=lambda number: (number + number // 7) % 6)
     second.freeze(archives)
-    second.play_next(statuses=ALL_VERIFIED).freeze(archives)
+    second.next_closed_round(statuses=ALL_VERIFIED).freeze(archives)
     df = outfox.load("sentiment", path=tmp_path).dropna(subset=["split"])
     assert len(df) == 120
     assert df.groupby("author")["split"].nunique().max() == 1
@@ -103,8 +104,8 @@ def test_a_worker_stays_on_one_side_in_all_rounds_of_the_task(store: Store, tmp_
 
 
 def test_a_round_that_is_split_after_a_later_one_keeps_the_later_ones_sides(store: Store) -> None:
-    first = play(store, statuses=ALL_VERIFIED)
-    second = first.play_next(statuses=ALL_VERIFIED)
+    first = start_closed(store, statuses=ALL_VERIFIED)
+    second = first.next_closed_round(statuses=ALL_VERIFIED)
     split(second)
     report = split(first)
     assert report.sides.rounds == (2,)
@@ -112,9 +113,9 @@ def test_a_round_that_is_split_after_a_later_one_keeps_the_later_ones_sides(stor
 
 
 def test_new_workers_are_assigned_around_those_already_assigned(store: Store) -> None:
-    first = play(store, statuses=ALL_VERIFIED, author=lambda number: number % 3)
+    first = start_closed(store, statuses=ALL_VERIFIED, author=lambda number: number % 3)
     split(first)
-    second = first.play_next(statuses=ALL_VERIFIED, author=lambda number: 3 + number % 3 if number % 4 else 0)
+    second = first.next_closed_round(statuses=ALL_VERIFIED, author=lambda number: 3 + number % 3 if number % 4 else 0)
     report = split(second)
     assert len(report.sides.train | report.sides.held_out) == 1
     assert report.held_out > 0
@@ -122,15 +123,15 @@ def test_new_workers_are_assigned_around_those_already_assigned(store: Store) ->
 
 
 def test_if_all_workers_are_in_the_train_split_nothing_is_held_out_and_this_is_reported(store: Store) -> None:
-    first = play(store, statuses=ALL_VERIFIED, author=lambda _: 0)
+    first = start_closed(store, statuses=ALL_VERIFIED, author=lambda _: 0)
     split(first)
-    report = split(first.play_next(statuses=ALL_VERIFIED, author=lambda _: 0))
+    report = split(first.next_closed_round(statuses=ALL_VERIFIED, author=lambda _: 0))
     assert (report.train, report.held_out) == (40, 0)
     assert "trained on in another round" in report.note
 
 
 def test_a_worker_in_both_parts_of_a_round_split_by_example_goes_to_train(store: Store) -> None:
-    first = play(store, statuses=ALL_VERIFIED, policy={"split_by_worker": False, "held_out_share": 0.5})
+    first = start_closed(store, statuses=ALL_VERIFIED, policy={"split_by_worker": False, "held_out_share": 0.5})
     split(first)
-    second = first.play_next(statuses=ALL_VERIFIED)
+    second = first.next_closed_round(statuses=ALL_VERIFIED)
     assert (split(second).held_out, len(split(second).sides.train)) == (0, 6)

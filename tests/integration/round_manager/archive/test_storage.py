@@ -9,16 +9,16 @@ from round_manager.archive.storage import open_archives, opened_archive
 from round_manager.archive.verification import verify
 from round_manager.database.store import Store
 from round_manager.errors import ArchiveConflict, ArchiveError, ArchiveNotFound, ArchiveUnreachable
+from tests.campaign import Campaign, start_closed
 from tests.fakes.s3 import BUCKET, S3Server
-from tests.integration.round_manager.archive.played import Played, play
 
 PREFIX = "archives/sentiment/round-1/"
 
 
 @pytest.fixture
-def own_round(any_store: Store) -> Played:
+def own_round(any_store: Store) -> Campaign:
     """A closed round: what S3 does is the same for every database."""
-    return play(any_store)
+    return start_closed(any_store)
 
 
 def keys(server: S3Server) -> list[str]:
@@ -27,7 +27,7 @@ def keys(server: S3Server) -> list[str]:
 
 
 def test_an_archive_in_a_bucket_equals_the_one_in_a_folder(
-    own_round: Played, bucket: str, s3_server: S3Server, tmp_path: Path
+    own_round: Campaign, bucket: str, s3_server: S3Server, tmp_path: Path
 ) -> None:
     there = own_round.freeze(open_archives(bucket))
     here = own_round.freeze(open_archives(str(tmp_path)))
@@ -40,7 +40,7 @@ def test_an_archive_in_a_bucket_equals_the_one_in_a_folder(
 
 
 def test_an_archive_in_a_bucket_is_verified_and_a_corrupt_object_is_found(
-    own_round: Played, bucket: str, s3_server: S3Server
+    own_round: Campaign, bucket: str, s3_server: S3Server
 ) -> None:
     frozen = own_round.freeze(open_archives(bucket))
     with opened_archive(frozen.where) as folder:
@@ -56,7 +56,7 @@ def test_an_archive_in_a_bucket_is_verified_and_a_corrupt_object_is_found(
 
 
 def test_an_interrupted_upload_is_invisible_and_the_next_one_finishes_it(
-    own_round: Played, bucket: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+    own_round: Campaign, bucket: str, s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from ml_backend.registry.bucket import Bucket
 
@@ -75,17 +75,17 @@ def test_an_interrupted_upload_is_invisible_and_the_next_one_finishes_it(
     s3_server.start()
     assert len(keys(s3_server)) == 3
     assert FILE not in keys(s3_server)
-    assert own_round.row().frozen_at is None
+    assert own_round.round.frozen_at is None
     with pytest.raises(ArchiveNotFound), opened_archive(f"{bucket}/sentiment/round-1") as at:
         verify(at)
     own_round.freeze(open_archives(bucket))
     assert FILE in keys(s3_server)
 
 
-def test_another_archive_there_is_never_replaced(own_round: Played, bucket: str, s3_server: S3Server) -> None:
+def test_another_archive_there_is_never_replaced(own_round: Campaign, bucket: str, s3_server: S3Server) -> None:
     own_round.freeze(open_archives(bucket))
     before = s3_server.client.get_object(Bucket=BUCKET, Key=f"{PREFIX}{FILE}")["Body"].read()
-    other = own_round.play_next()
+    other = own_round.next_closed_round()
     moved = before.replace(b'"round": 1', b'"round": 2')
     s3_server.client.put_object(Bucket=BUCKET, Key=f"archives/sentiment/round-2/{FILE}", Body=moved)
     with pytest.raises(ArchiveConflict):
@@ -93,7 +93,7 @@ def test_another_archive_there_is_never_replaced(own_round: Played, bucket: str,
     assert s3_server.client.get_object(Bucket=BUCKET, Key=f"archives/sentiment/round-2/{FILE}")["Body"].read() == moved
 
 
-def test_a_missing_bucket_is_reported_in_one_line(own_round: Played, bucket: str) -> None:
+def test_a_missing_bucket_is_reported_in_one_line(own_round: Campaign, bucket: str) -> None:
     with pytest.raises(ArchiveError, match="cannot be used") as told:
         own_round.freeze(open_archives("s3://nobodys-bucket/x"))
     assert "\n" not in str(told.value)

@@ -17,9 +17,10 @@ from round_manager.archive.verification import Verification, verify
 from round_manager.errors import ArchiveCorrupt, ArchiveNotFound
 from round_manager.models import ExampleStatus, Round
 from round_manager.services import archives as archive_services
+from tests.campaign import Campaign, start_closed
+from tests.campaign.closed_rounds import text_of
 from tests.integration.databases import Databases
 from tests.integration.round_manager.archive.forging import change_manifest, forge, set_column
-from tests.integration.round_manager.archive.played import Played, play, text_of
 
 
 def mentions(problems: Sequence[str], *facts: str) -> bool:
@@ -152,41 +153,41 @@ def test_a_round_split_without_regard_to_other_rounds_is_found(
     archives: Path, any_databases: Databases, tmp_path: Path
 ) -> None:
     with any_databases.opened() as store:
-        alone = play(store).play_next().freeze(open_archives(str(tmp_path)))
+        alone = start_closed(store).next_closed_round().freeze(open_archives(str(tmp_path)))
     shutil.copytree(archives / "sentiment" / "round-1", tmp_path / "sentiment" / "round-1")
     assert mentions(verify(Path(alone.where)).problems, "part", "round 1")
 
 
-def against(played: Played, folder: str) -> Verification:
-    with played.store.read() as session:
-        return verify(Path(folder), database=(session, session.get_one(Round, played.round_id)))
+def against(campaign: Campaign, folder: str) -> Verification:
+    with campaign.store.read() as session:
+        return verify(Path(folder), database=(session, session.get_one(Round, campaign.round_id)))
 
 
-def test_an_archive_is_compared_with_its_database(played: Played, tmp_path: Path) -> None:
-    frozen = played.freeze(open_archives(str(tmp_path)))
-    proof = against(played, frozen.where)
+def test_an_archive_is_compared_with_its_database(campaign: Campaign, tmp_path: Path) -> None:
+    frozen = campaign.freeze(open_archives(str(tmp_path)))
+    proof = against(campaign, frozen.where)
     assert (proof.problems, proof.checked[-1]) == ((), "the database")
 
 
-def test_another_rounds_archive_is_refused(played: Played, tmp_path: Path) -> None:
-    played.freeze(open_archives(str(tmp_path)))
-    other = played.play_next(examples=12)
+def test_another_rounds_archive_is_refused(campaign: Campaign, tmp_path: Path) -> None:
+    campaign.freeze(open_archives(str(tmp_path)))
+    other = campaign.next_closed_round(examples=12)
     frozen = other.freeze(open_archives(str(tmp_path)))
-    problems = against(played, frozen.where).problems
+    problems = against(campaign, frozen.where).problems
     assert mentions(problems, "database", "hash")
     assert mentions(problems, "70 votes", "23")
     assert mentions(problems, "40 attempts", "12")
 
 
-def test_a_database_that_lost_votes_is_found(played: Played, tmp_path: Path) -> None:
-    frozen = played.freeze(open_archives(str(tmp_path)))
-    with played.store.write() as session:
+def test_a_database_that_lost_votes_is_found(campaign: Campaign, tmp_path: Path) -> None:
+    frozen = campaign.freeze(open_archives(str(tmp_path)))
+    with campaign.store.write() as session:
         sqlite = session.get_bind().dialect.name == "sqlite"
         session.execute(text("DROP TRIGGER guard_vote_kept" + ("" if sqlite else " ON vote")))
         session.execute(text("DELETE FROM uncounted_vote"))
         session.execute(text("DELETE FROM vote WHERE example_id = (SELECT min(example_id) FROM vote)"))
         session.flush()
-        proof = verify(Path(frozen.where), database=(session, session.get_one(Round, played.round_id)))
+        proof = verify(Path(frozen.where), database=(session, session.get_one(Round, campaign.round_id)))
         session.rollback()
     assert mentions(proof.problems, "votes", "70")
 
@@ -200,10 +201,10 @@ def test_an_archive_with_splits_of_the_first_rule_passes_verification(
     monkeypatch.setattr(archive_services, "plan_splits", partial(plan_splits, rule=FIRST_RULE))
     with any_databases.opened() as store:
         # The second worker's every text is nearly one of the first's.
-        played = play(store, text=text, author=lambda number: number % 2, statuses=(ExampleStatus.VERIFIED,))
-        old = played.freeze(open_archives(str(tmp_path)))
+        campaign = start_closed(store, text=text, author=lambda number: number % 2, statuses=(ExampleStatus.VERIFIED,))
+        old = campaign.freeze(open_archives(str(tmp_path)))
         monkeypatch.undo()
-        again = played.freeze(open_archives(str(tmp_path)))
+        again = campaign.freeze(open_archives(str(tmp_path)))
     assert (old.splits.kept_apart, old.splits.note, again.sha256) == (20, "", old.sha256)
     assert verify(Path(old.where)).problems == ()
 

@@ -7,7 +7,7 @@ import sys
 import threading
 
 from round_manager.database.store import Store, process_lock
-from tests.integration.round_manager.crowd.counter import Counter
+from tests.campaign import Campaign
 
 HOLDER = """
 import sys, time
@@ -51,27 +51,27 @@ def test_a_killed_process_releases_its_lock(store: Store) -> None:
         pass
 
 
-def test_what_another_process_is_sending_is_not_looked_up_or_sent_again(counter: Counter) -> None:
+def test_what_another_process_is_sending_is_not_looked_up_or_sent_again(campaign: Campaign) -> None:
     """A payment in flight looks like one that a dead process left behind."""
-    (done,) = counter.collected()
-    counter.bonus(done)
+    (done,) = campaign.collected()
+    campaign.give_bonus(done)
     sending, go_on = threading.Event(), threading.Event()
-    really = counter.crowd.bonus
+    really = campaign.crowd.bonus
 
     def slow(order: object) -> None:
         sending.set()
         assert go_on.wait(10)
         really(order)  # type: ignore[arg-type]
 
-    counter.crowd.bonus = slow  # type: ignore[method-assign]
-    payer = threading.Thread(target=counter.payments.run)
+    campaign.crowd.bonus = slow  # type: ignore[method-assign]
+    payer = threading.Thread(target=campaign.marketplace.payments.run)
     payer.start()
     assert sending.wait(10)
-    looker = threading.Thread(target=counter.reconciler.run)
+    looker = threading.Thread(target=campaign.marketplace.reconciler.run)
     looker.start()
     go_on.set()
     payer.join()
     looker.join()
-    assert counter.calls()["bonuses"] == 0
-    assert counter.calls()["bonus"] == 1
-    counter.check()
+    assert campaign.crowd_calls()["bonuses"] == 0
+    assert campaign.crowd_calls()["bonus"] == 1
+    campaign.check_ledger()

@@ -7,33 +7,33 @@ from sqlalchemy import select
 
 from round_manager.crowd.fair_pay import GroupWage, group_wages, owe_top_ups
 from round_manager.models import Assignment, EntryKind, HitKind, Round, Task
-from tests.integration.round_manager.crowd.counter import Counter
+from tests.campaign import Campaign
 
 
-def wages(counter: Counter) -> list[GroupWage]:
-    with counter.store.read() as session:
+def wages(campaign: Campaign) -> list[GroupWage]:
+    with campaign.store.read() as session:
         return group_wages(
-            session, session.get_one(Task, counter.task.id), round=session.get_one(Round, counter.round.id)
+            session, session.get_one(Task, campaign.task.id), round=session.get_one(Round, campaign.round_id)
         )
 
 
-def paid_group(counter: Counter, minutes: list[int]) -> None:
-    counter.post(1, assignments=len(minutes))
-    (hit,) = counter.posted()
+def paid_group(campaign: Campaign, minutes: list[int]) -> None:
+    campaign.post_hits(1, assignments=len(minutes))
+    (hit,) = campaign.hit_ids()
     done = []
     for place, each in enumerate(minutes):
-        counter.crowd.accept(hit, f"W{place}")
-        counter.clock.advance(timedelta(minutes=each))
-        done.append(counter.crowd.submit(hit, f"W{place}"))
-    counter.collector.run()
-    counter.approve(done)
-    counter.payments.run()
+        campaign.crowd.accept(hit, f"W{place}")
+        campaign.clock.advance(timedelta(minutes=each))
+        done.append(campaign.crowd.submit(hit, f"W{place}"))
+    campaign.marketplace.collector.run()
+    campaign.approve(done)
+    campaign.marketplace.payments.run()
 
 
-def test_the_wage_of_a_group_is_the_median_of_its_people(counter: Counter) -> None:
-    paid_group(counter, [1, 1, 15])
-    (wage,) = wages(counter)
-    reward = counter.round.spec["pay"]["create_cents"]
+def test_the_wage_of_a_group_is_the_median_of_its_people(campaign: Campaign) -> None:
+    paid_group(campaign, [1, 1, 15])
+    (wage,) = wages(campaign)
+    reward = campaign.round.spec["pay"]["create_cents"]
     assert wage.assignments == 3
     assert wage.median_seconds == 60
     assert wage.median_hourly_cents == reward * 60
@@ -41,64 +41,64 @@ def test_the_wage_of_a_group_is_the_median_of_its_people(counter: Counter) -> No
     assert wage.lacking == {}
 
 
-def test_a_low_group_is_topped_up_to_the_minimum_and_only_once(counter: Counter) -> None:
-    paid_group(counter, [8, 12, 19])
-    (wage,) = wages(counter)
-    minimum = counter.round.spec["pay"]["minimum_hourly_cents"]
+def test_a_low_group_is_topped_up_to_the_minimum_and_only_once(campaign: Campaign) -> None:
+    paid_group(campaign, [8, 12, 19])
+    (wage,) = wages(campaign)
+    minimum = campaign.round.spec["pay"]["minimum_hourly_cents"]
     assert wage.is_low
-    assert set(wage.lacking.values()) == {-(-minimum * 12 // 60) - counter.round.spec["pay"]["create_cents"]}
+    assert set(wage.lacking.values()) == {-(-minimum * 12 // 60) - campaign.round.spec["pay"]["create_cents"]}
     for _ in range(2):
-        with counter.store.write() as session:
-            owe_top_ups(session, counter.crowd, wages(counter), now=counter.clock.now())
-    assert counter.payments.run().bonuses == 3
-    assert counter.states(EntryKind.TOP_UP) == {"confirmed": 3}
-    (after,) = wages(counter)
+        with campaign.store.write() as session:
+            owe_top_ups(session, campaign.crowd, wages(campaign), now=campaign.now)
+    assert campaign.marketplace.payments.run().bonuses == 3
+    assert campaign.ledger_states(EntryKind.TOP_UP) == {"confirmed": 3}
+    (after,) = wages(campaign)
     assert after.median_hourly_cents >= minimum
     assert not after.is_low
-    counter.check()
+    campaign.check_ledger()
 
 
-def test_active_time_on_the_page_counts_where_it_is_known(counter: Counter) -> None:
-    paid_group(counter, [19, 19, 19])
-    with counter.store.write() as session:
+def test_active_time_on_the_page_counts_where_it_is_known(campaign: Campaign) -> None:
+    paid_group(campaign, [19, 19, 19])
+    with campaign.store.write() as session:
         for work in session.scalars(select(Assignment)):
             work.active_ms = 60_000
-    (wage,) = wages(counter)
+    (wage,) = wages(campaign)
     assert wage.median_seconds == 60
     assert not wage.is_low
 
 
-def test_wages_of_interleaved_groups_are_separate(counter: Counter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wages_of_interleaved_groups_are_separate(campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("round_manager.crowd.fair_pay.ROWS_AT_A_TIME", 2)
-    counter.plan(1, assignments=2)
-    counter.plan(1, assignments=3, kind=HitKind.VALIDATE)
-    counter.poster.run()
-    create, validate = counter.posted()
+    campaign.plan_hits(1, assignments=2)
+    campaign.plan_hits(1, assignments=3, kind=HitKind.VALIDATE)
+    campaign.marketplace.poster.run()
+    create, validate = campaign.hit_ids()
     done = []
     for place, (hit, minutes) in enumerate([(validate, 1), (create, 3), (validate, 1), (create, 5), (validate, 9)]):
-        counter.crowd.accept(hit, f"W{place}")
-        counter.clock.advance(timedelta(minutes=minutes))
-        done.append(counter.crowd.submit(hit, f"W{place}"))
-    counter.collector.run()
-    counter.approve(done)
-    counter.payments.run()
-    found = {wage.kind: wage for wage in wages(counter)}
+        campaign.crowd.accept(hit, f"W{place}")
+        campaign.clock.advance(timedelta(minutes=minutes))
+        done.append(campaign.crowd.submit(hit, f"W{place}"))
+    campaign.marketplace.collector.run()
+    campaign.approve(done)
+    campaign.marketplace.payments.run()
+    found = {wage.kind: wage for wage in wages(campaign)}
     told = {kind: (wage.assignments, wage.median_seconds) for kind, wage in found.items()}
     assert told == {HitKind.CREATE: (2, 240), HitKind.VALIDATE: (3, 60)}
 
 
-def test_one_outlier_does_not_decide_the_median(counter: Counter) -> None:
-    paid_group(counter, [1, 1, 1, 1, 19])
-    (wage,) = wages(counter)
+def test_one_outlier_does_not_decide_the_median(campaign: Campaign) -> None:
+    paid_group(campaign, [1, 1, 1, 1, 19])
+    (wage,) = wages(campaign)
     assert not wage.is_low
     assert wage.lacking == {}
 
 
 @pytest.mark.parametrize("minutes", [[7, 7], [6, 9, 9], [10, 11, 12, 13]])
-def test_the_median_reaches_the_minimum_after_the_top_up(counter: Counter, minutes: list[int]) -> None:
-    paid_group(counter, minutes)
-    with counter.store.write() as session:
-        owe_top_ups(session, counter.crowd, wages(counter), now=counter.clock.now())
-    counter.payments.run()
-    (wage,) = wages(counter)
+def test_the_median_reaches_the_minimum_after_the_top_up(campaign: Campaign, minutes: list[int]) -> None:
+    paid_group(campaign, minutes)
+    with campaign.store.write() as session:
+        owe_top_ups(session, campaign.crowd, wages(campaign), now=campaign.now)
+    campaign.marketplace.payments.run()
+    (wage,) = wages(campaign)
     assert not wage.is_low

@@ -1,4 +1,4 @@
-"""Worlds on each kind of database."""
+"""Sample rows on each kind of database."""
 
 from collections.abc import Iterator
 
@@ -6,8 +6,8 @@ import pytest
 
 from round_manager.database.store import Store, open_store
 from tests.integration.databases import Databases
-from tests.integration.round_manager.database.world import World, build_world
-from tests.integration.round_manager.database.world_filled import fill_world
+from tests.integration.round_manager.database.all_tables import fill_all_tables
+from tests.integration.round_manager.database.sample_rows import SampleRows, add_sample_rows
 
 
 @pytest.fixture
@@ -19,29 +19,29 @@ def database_url(databases: Databases) -> Iterator[str]:
 
 
 @pytest.fixture
-def world(store: Store) -> World:
+def sample(store: Store) -> SampleRows:
     """A store with a task, an open round, people, and one of everything that the tests start from."""
-    return build_world(store)
+    return add_sample_rows(store)
 
 
 @pytest.fixture(scope="session")
-def lasting_world(databases: Databases) -> Iterator[World]:
-    """A world with a row in every table, for tests whose every change is refused or undone."""
+def full_sample(databases: Databases) -> Iterator[SampleRows]:
+    """A row in every table, for tests whose every change is refused or undone."""
     with databases.opened() as opened:
-        yield fill_world(build_world(opened))
+        yield fill_all_tables(add_sample_rows(opened))
 
 
 @pytest.fixture(scope="session")
-def linked_world(databases: Databases) -> Iterator[World]:
-    """A world with one of everything that people make, for tests whose every change is refused or undone."""
+def shared_sample(databases: Databases) -> Iterator[SampleRows]:
+    """One of everything that people make, for tests whose every change is refused or undone."""
     with databases.opened() as opened:
-        yield build_world(opened)
+        yield add_sample_rows(opened)
 
 
 @pytest.fixture(scope="session")
-def quiet_world(databases: Databases) -> Iterator[World]:
+def fresh_sample(databases: Databases) -> Iterator[SampleRows]:
     """The same in a new database: deleted rows of other tests would make tables look larger to the planner."""
     url = databases.migrated()
     with open_store(url) as opened:
-        yield fill_world(build_world(opened))
+        yield fill_all_tables(add_sample_rows(opened))
     databases.drop(url)

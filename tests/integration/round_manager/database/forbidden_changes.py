@@ -7,9 +7,9 @@ import pytest
 from sqlalchemy.orm import Session
 
 from round_manager.errors import RefusedError
-from tests.integration.round_manager.database.world import World
+from tests.integration.round_manager.database.sample_rows import SampleRows
 
-Deed = Callable[[World, Session], None]
+Deed = Callable[[SampleRows, Session], None]
 
 
 @dataclass
@@ -33,14 +33,14 @@ class Forbidden:
         return [pytest.param(rule, deed, id=deed.__name__) for rule, deed in self.deeds]
 
 
-def check_refused(world: World, rule: str, deed: Deed) -> None:
+def check_refused(sample: SampleRows, rule: str, deed: Deed) -> None:
     """Make the change, and check that the named rule refuses it."""
-    with pytest.raises(RefusedError) as caught, world.write() as session:
-        deed(world, session)
-    if world.store.engine.dialect.name == "sqlite" and rule.startswith("fk_"):
+    with pytest.raises(RefusedError) as caught, sample.write() as session:
+        deed(sample, session)
+    if sample.store.engine.dialect.name == "sqlite" and rule.startswith("fk_"):
         # SQLite does not say which.
         assert "FOREIGN KEY constraint failed" in str(caught.value)
-    elif world.store.engine.dialect.name == "sqlite" and rule.startswith("uq_"):
+    elif sample.store.engine.dialect.name == "sqlite" and rule.startswith("uq_"):
         assert "UNIQUE constraint failed" in str(caught.value)
     else:
         assert caught.value.rule == rule

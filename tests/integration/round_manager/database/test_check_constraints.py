@@ -9,8 +9,8 @@ from sqlalchemy.dialects.postgresql.base import PGDialect
 
 from round_manager.errors import DuplicateError, RefusedError
 from round_manager.models import Table
-from tests.integration.round_manager.database.invalid_rows import SPOILED, Spoiled
-from tests.integration.round_manager.database.world import World
+from tests.integration.round_manager.database.invalid_rows import INVALID_ROWS, InvalidRow
+from tests.integration.round_manager.database.sample_rows import SampleRows
 
 TABLES = list(Table.metadata.sorted_tables)
 # A guard answers before these can; test_wrong_changes.py has its cases.
@@ -21,7 +21,7 @@ BEHIND_A_GUARD = {
     "uq_round_model_round_id_rank",
     "uq_round_live",
 }
-NUMBERED = [pytest.param(case, id=f"{case.rule}-{number}") for number, case in enumerate(SPOILED)]
+NUMBERED = [pytest.param(case, id=f"{case.rule}-{number}") for number, case in enumerate(INVALID_ROWS)]
 
 
 def _rules(table: SqlTable) -> dict[str, list[str]]:
@@ -37,7 +37,7 @@ def _rules(table: SqlTable) -> dict[str, list[str]]:
     return rules
 
 
-def _statement(table: SqlTable, case: Spoiled) -> str:
+def _statement(table: SqlTable, case: InvalidRow) -> str:
     if case.update:
         changes = ", ".join(f"{column} = {value}" for column, value in case.changes.items())
         return f"UPDATE {table.name} SET {changes} WHERE {case.where}"
@@ -48,12 +48,12 @@ def _statement(table: SqlTable, case: Spoiled) -> str:
 
 
 @pytest.mark.parametrize("case", NUMBERED)
-def test_a_wrong_row_is_refused_by_its_rule(lasting_world: World, case: Spoiled) -> None:
-    on_sqlite = lasting_world.store.engine.dialect.name == "sqlite"
+def test_a_wrong_row_is_refused_by_its_rule(full_sample: SampleRows, case: InvalidRow) -> None:
+    on_sqlite = full_sample.store.engine.dialect.name == "sqlite"
     if case.sqlite_only and not on_sqlite:
         pytest.skip("PostgreSQL has a column type that holds nothing else")
     table = next(table for table in TABLES if case.rule in _rules(table))
-    with pytest.raises(RefusedError) as caught, lasting_world.write() as session:
+    with pytest.raises(RefusedError) as caught, full_sample.write() as session:
         session.execute(text(_statement(table, case)))
     error = caught.value
     assert isinstance(error, DuplicateError) == case.rule.startswith("uq_")
@@ -65,12 +65,12 @@ def test_a_wrong_row_is_refused_by_its_rule(lasting_world: World, case: Spoiled)
 
 
 def test_every_rule_has_a_row_that_it_refuses() -> None:
-    shown = Counter(case.rule for case in SPOILED)
+    shown = Counter(case.rule for case in INVALID_ROWS)
     assert {rule for table in TABLES for rule in _rules(table)} - set(shown) == BEHIND_A_GUARD
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: str(table.name))
-def test_a_row_that_others_point_to_cannot_be_removed(lasting_world: World, table: SqlTable) -> None:
+def test_a_row_that_others_point_to_cannot_be_removed(full_sample: SampleRows, table: SqlTable) -> None:
     pointed_to = {
         key.referred_table.name
         for other in TABLES
@@ -78,5 +78,5 @@ def test_a_row_that_others_point_to_cannot_be_removed(lasting_world: World, tabl
         if other is not table and key.ondelete == "RESTRICT"
     }
     if table.name in pointed_to:
-        with pytest.raises(RefusedError), lasting_world.write() as session:
+        with pytest.raises(RefusedError), full_sample.write() as session:
             session.execute(text(f"DELETE FROM {table.name}"))

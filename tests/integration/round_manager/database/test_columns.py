@@ -11,7 +11,7 @@ from round_manager.database.columns import public_id
 from round_manager.errors import BadValueError
 from round_manager.models import Context, Example, ModelVersion, Task
 from tests.fakes.clock import NOON
-from tests.integration.round_manager.database.world import World, new_model, new_task
+from tests.integration.round_manager.database.sample_rows import SampleRows, new_model, new_task
 
 KATHMANDU = timezone(timedelta(hours=5, minutes=45))
 MOMENTS = [
@@ -28,18 +28,18 @@ VALUES: list[Any] = [
 
 
 @pytest.mark.parametrize("moment", MOMENTS, ids=str)
-def test_a_time_comes_back_aware_in_utc_to_the_microsecond(linked_world: World, moment: datetime) -> None:
-    with linked_world.undone() as session:
+def test_a_time_comes_back_aware_in_utc_to_the_microsecond(shared_sample: SampleRows, moment: datetime) -> None:
+    with shared_sample.undone() as session:
         session.add(new_task("other", created_at=moment))
         found = session.scalars(select(Task.created_at).where(Task.name == "other")).one()
     assert found == moment
     assert found.utcoffset() == timedelta(0)
 
 
-def test_times_are_compared_and_sorted_as_times(linked_world: World) -> None:
-    with linked_world.undone() as session:
+def test_times_are_compared_and_sorted_as_times(shared_sample: SampleRows) -> None:
+    with shared_sample.undone() as session:
         for number, moment in enumerate(reversed(MOMENTS)):
-            session.add(new_model(linked_world.task, f"m{number}", created_at=moment))
+            session.add(new_model(shared_sample.task, f"m{number}", created_at=moment))
         made = select(ModelVersion.created_at).where(ModelVersion.name != "sentiment-1")
         assert session.scalars(made.order_by(ModelVersion.created_at)).all() == sorted(MOMENTS)
         assert session.scalar(select(func.max(made.subquery().c.created_at))) == max(MOMENTS)
@@ -48,16 +48,16 @@ def test_times_are_compared_and_sorted_as_times(linked_world: World) -> None:
 
 
 @pytest.mark.parametrize("value", [datetime(2027, 3, 1), "2027-03-01", 1_700_000_000])
-def test_a_time_without_a_zone_is_refused(linked_world: World, value: object) -> None:
-    with pytest.raises(BadValueError), linked_world.write() as session:
+def test_a_time_without_a_zone_is_refused(shared_sample: SampleRows, value: object) -> None:
+    with pytest.raises(BadValueError), shared_sample.write() as session:
         session.add(new_task("other", created_at=value))
 
 
 @pytest.mark.parametrize("value", VALUES, ids=["text", "numbers", "empty"])
-def test_json_comes_back_equal(linked_world: World, value: dict[str, Any]) -> None:
+def test_json_comes_back_equal(shared_sample: SampleRows, value: dict[str, Any]) -> None:
     row: dict[str, Any] = {"key": "k", "position": 9, "fields": value, "extra": {}, "created_at": NOON}
-    with linked_world.undone() as session:
-        session.add(Context(public_id=public_id(NOON), task_id=linked_world.task, **row))
+    with shared_sample.undone() as session:
+        session.add(Context(public_id=public_id(NOON), task_id=shared_sample.task, **row))
         assert session.scalars(select(Context.fields).where(Context.key == "k")).one() == value
 
 
@@ -66,27 +66,27 @@ def test_json_comes_back_equal(linked_world: World, value: dict[str, Any]) -> No
     [{"x": float("nan")}, {"x": float("inf")}, {"x": "a\x00b"}, {"x": ["\ud83e"]}, {"a\x00b": 1}, {"x": NOON}],
     ids=["NaN", "infinity", "NUL", "half a character", "NUL in a key", "a time"],
 )
-def test_values_that_are_not_portable_json_are_refused(linked_world: World, value: dict[str, Any]) -> None:
-    with pytest.raises(BadValueError), linked_world.write() as session:
-        session.add(linked_world.new_example(fields=value))
+def test_values_that_are_not_portable_json_are_refused(shared_sample: SampleRows, value: dict[str, Any]) -> None:
+    with pytest.raises(BadValueError), shared_sample.write() as session:
+        session.add(shared_sample.new_example(fields=value))
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "half \ud83e", "x" * 41])
-def test_a_text_that_one_database_would_refuse_is_refused_by_both(linked_world: World, text: str) -> None:
-    with pytest.raises(BadValueError), linked_world.write() as session:
-        session.add(linked_world.new_example(label=text))
+def test_a_text_that_one_database_would_refuse_is_refused_by_both(shared_sample: SampleRows, text: str) -> None:
+    with pytest.raises(BadValueError), shared_sample.write() as session:
+        session.add(shared_sample.new_example(label=text))
 
 
 @pytest.mark.parametrize("amount", [1.5, 1.0, Decimal("1"), "1", True])
-def test_money_that_is_not_an_integer_is_refused(linked_world: World, amount: object) -> None:
-    with pytest.raises(BadValueError), linked_world.write() as session:
-        session.add(linked_world.new_entry(cents=amount))
+def test_money_that_is_not_an_integer_is_refused(shared_sample: SampleRows, amount: object) -> None:
+    with pytest.raises(BadValueError), shared_sample.write() as session:
+        session.add(shared_sample.new_entry(cents=amount))
 
 
-def test_a_row_comes_back_with_the_values_it_was_made_of(linked_world: World) -> None:
+def test_a_row_comes_back_with_the_values_it_was_made_of(shared_sample: SampleRows) -> None:
     columns = [column.name for column in Example.__table__.columns]
-    made = linked_world.new_example(explanation={"why_right": "irony"}, active_ms=2**40, confidence=0.1)
-    with linked_world.undone() as session:
+    made = shared_sample.new_example(explanation={"why_right": "irony"}, active_ms=2**40, confidence=0.1)
+    with shared_sample.undone() as session:
         session.add(made)
         session.flush()
         before = {name: getattr(made, name) for name in columns}
@@ -95,6 +95,6 @@ def test_a_row_comes_back_with_the_values_it_was_made_of(linked_world: World) ->
         assert made.fooled is True
 
 
-def test_a_missing_json_value_is_stored_as_sql_null(linked_world: World) -> None:
-    with linked_world.store.read() as session:
+def test_a_missing_json_value_is_stored_as_sql_null(shared_sample: SampleRows) -> None:
+    with shared_sample.store.read() as session:
         assert session.scalar(select(func.count()).where(Example.answer.is_(None))) == 1

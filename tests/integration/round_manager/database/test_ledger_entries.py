@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from round_manager.errors import DuplicateError, RefusedError
 from round_manager.models import EntryKind, EntryState, HitKind, LedgerEntry, Round, Task
 from tests.fakes.clock import NOON
-from tests.integration.round_manager.database.world import World, new_task
+from tests.integration.round_manager.database.sample_rows import SampleRows, new_task
 
 TOTAL = LedgerEntry.cents + LedgerEntry.fee_cents
 NEXT = {
@@ -28,9 +28,9 @@ def _move(entry: LedgerEntry, state: EntryState, at: datetime = NOON) -> None:
     setattr(entry, TIMES.get(state, "settled_at"), at)
 
 
-def _pay_to(world: World, key: str, cents: int = 45) -> LedgerEntry:
-    entry = world.new_entry(key, cents=cents, kind=EntryKind.EXTRA)
-    entry.worker_id, entry.assignment_id = world.author, world.assignment
+def _pay_to(sample: SampleRows, key: str, cents: int = 45) -> LedgerEntry:
+    entry = sample.new_entry(key, cents=cents, kind=EntryKind.EXTRA)
+    entry.worker_id, entry.assignment_id = sample.author, sample.assignment
     return entry
 
 
@@ -44,96 +44,96 @@ def _kept(owner: Round | Task) -> tuple[int, int, int]:
     return owner.reserved_cents, owner.owed_cents, owner.sent_cents
 
 
-def test_a_payment_passes_through_all_its_states(world: World) -> None:
-    with world.write() as session:
-        entry = _pay_to(world, "pay")
+def test_a_payment_passes_through_all_its_states(sample: SampleRows) -> None:
+    with sample.write() as session:
+        entry = _pay_to(sample, "pay")
         session.add(entry)
         for state in (EntryState.OWED, EntryState.SENT, EntryState.CONFIRMED):
             session.flush()
             _move(entry, state)
-    with world.store.read() as session:
-        assert _statement(session, world.round) == {EntryState.CONFIRMED: 54}
-        assert _kept(session.get_one(Round, world.round)) == (0, 0, 54)
+    with sample.store.read() as session:
+        assert _statement(session, sample.round) == {EntryState.CONFIRMED: 54}
+        assert _kept(session.get_one(Round, sample.round)) == (0, 0, 54)
 
 
-def test_a_round_cannot_reserve_more_than_its_budget(world: World) -> None:
-    with world.write() as session:
-        session.add(world.new_entry("most", cents=491))
-    with pytest.raises(RefusedError) as caught, world.write() as session:
-        session.add(world.new_entry("one too many", cents=1, fee_cents=0))
+def test_a_round_cannot_reserve_more_than_its_budget(sample: SampleRows) -> None:
+    with sample.write() as session:
+        session.add(sample.new_entry("most", cents=491))
+    with pytest.raises(RefusedError) as caught, sample.write() as session:
+        session.add(sample.new_entry("one too many", cents=1, fee_cents=0))
     assert caught.value.rule == "ck_round_within_budget"
-    with world.store.read() as session:
-        assert _kept(session.get_one(Round, world.round)) == (500, 0, 0)
+    with sample.store.read() as session:
+        assert _kept(session.get_one(Round, sample.round)) == (500, 0, 0)
 
 
-def test_a_task_cannot_reserve_more_than_its_budget_for_what_belongs_to_no_round(world: World) -> None:
-    with world.write() as session:
-        quiz = world.new_hit("quiz", kind=HitKind.QUIZ, round_id=None)
+def test_a_task_cannot_reserve_more_than_its_budget_for_what_belongs_to_no_round(sample: SampleRows) -> None:
+    with sample.write() as session:
+        quiz = sample.new_hit("quiz", kind=HitKind.QUIZ, round_id=None)
         session.add(quiz)
-    with pytest.raises(RefusedError) as caught, world.write() as session:
-        session.add(world.new_entry("quiz", cents=1_001, hit_id=quiz.id, round_id=None))
+    with pytest.raises(RefusedError) as caught, sample.write() as session:
+        session.add(sample.new_entry("quiz", cents=1_001, hit_id=quiz.id, round_id=None))
     assert caught.value.rule == "ck_task_within_budget"
 
 
-def test_a_budget_cannot_fall_below_the_reserved_amount(world: World) -> None:
-    with world.write() as session:
-        session.add(world.new_entry("pay"))
-    with pytest.raises(RefusedError), world.write() as session:
-        session.get_one(Task, world.task).budget_cents = 53
+def test_a_budget_cannot_fall_below_the_reserved_amount(sample: SampleRows) -> None:
+    with sample.write() as session:
+        session.add(sample.new_entry("pay"))
+    with pytest.raises(RefusedError), sample.write() as session:
+        session.get_one(Task, sample.task).budget_cents = 53
 
 
-def test_released_or_refused_money_can_be_reserved_again(world: World) -> None:
-    with world.write() as session:
-        released, refused = world.new_entry("released", cents=241), _pay_to(world, "refused", 241)
+def test_released_or_refused_money_can_be_reserved_again(sample: SampleRows) -> None:
+    with sample.write() as session:
+        released, refused = sample.new_entry("released", cents=241), _pay_to(sample, "refused", 241)
         session.add_all([released, refused])
         session.flush()
         _move(released, EntryState.RELEASED)
         for state in (EntryState.OWED, EntryState.SENT, EntryState.REFUSED):
             _move(refused, state)
             session.flush()
-    with world.write() as session:
-        session.add(world.new_entry("again", cents=491))
+    with sample.write() as session:
+        session.add(sample.new_entry("again", cents=491))
 
 
-def test_a_key_is_used_once(world: World) -> None:
-    with world.write() as session:
-        session.add(world.new_entry("key"))
-    with pytest.raises(DuplicateError), world.write() as session:
-        session.add(world.new_entry("key", cents=1))
+def test_a_key_is_used_once(sample: SampleRows) -> None:
+    with sample.write() as session:
+        session.add(sample.new_entry("key"))
+    with pytest.raises(DuplicateError), sample.write() as session:
+        session.add(sample.new_entry("key", cents=1))
 
 
-def test_an_entry_of_another_task_leaves_this_one_alone(world: World) -> None:
-    with world.write() as session:
+def test_an_entry_of_another_task_leaves_this_one_alone(sample: SampleRows) -> None:
+    with sample.write() as session:
         session.add(new_task("other"))
-        session.add(world.new_entry("pay"))
-    with world.store.read() as session:
+        session.add(sample.new_entry("pay"))
+    with sample.store.read() as session:
         kept = {task.name: _kept(task) for task in session.scalars(select(Task))}
     assert kept == {"sentiment": (54, 0, 0), "other": (0, 0, 0)}
 
 
-def test_many_entries_that_move_in_one_statement_are_all_counted(world: World) -> None:
-    with world.write() as session:
-        session.execute(insert(LedgerEntry), [_values(world.new_entry(f"e{number}", cents=1)) for number in range(50)])
+def test_many_entries_that_move_in_one_statement_are_all_counted(sample: SampleRows) -> None:
+    with sample.write() as session:
+        session.execute(insert(LedgerEntry), [_values(sample.new_entry(f"e{number}", cents=1)) for number in range(50)])
         session.execute(update(LedgerEntry).where(LedgerEntry.id % 2 == 0).values(state="released", settled_at=NOON))
-    with world.store.read() as session:
-        assert _kept(session.get_one(Round, world.round)) == (250, 0, 0)
-        assert _kept(session.get_one(Task, world.task)) == (250, 0, 0)
+    with sample.store.read() as session:
+        assert _kept(session.get_one(Round, sample.round)) == (250, 0, 0)
+        assert _kept(session.get_one(Task, sample.task)) == (250, 0, 0)
 
 
 def _values(entry: LedgerEntry) -> dict[str, object]:
     return {name: getattr(entry, name) for name in LedgerEntry.__table__.columns.keys() if name != "id"}  # noqa: SIM118
 
 
-def test_a_statement_of_an_earlier_moment_is_a_sum_too(world: World) -> None:
+def test_a_statement_of_an_earlier_moment_is_a_sum_too(sample: SampleRows) -> None:
     days = [NOON + timedelta(days=day) for day in range(4)]
-    with world.write() as session:
-        entry = _pay_to(world, "pay")
+    with sample.write() as session:
+        entry = _pay_to(sample, "pay")
         session.add(entry)
         for state, day in zip((EntryState.OWED, EntryState.SENT, EntryState.CONFIRMED), days[1:], strict=True):
             session.flush()
             _move(entry, state, day)
     owed_then = select(func.coalesce(func.sum(TOTAL), 0))
-    with world.store.read() as session:
+    with sample.store.read() as session:
         for number, owed in enumerate([0, 54, 0, 0]):
             then = days[number]
             due = (LedgerEntry.owed_at <= then) & ((LedgerEntry.sent_at > then) | LedgerEntry.sent_at.is_(None))
@@ -142,9 +142,9 @@ def test_a_statement_of_an_earlier_moment_is_a_sum_too(world: World) -> None:
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=st.lists(st.tuples(st.booleans(), st.integers(0, 120)), min_size=1, max_size=20))
-def test_whatever_happens_the_states_add_up_to_the_budget(world: World, steps: list[tuple[bool, int]]) -> None:
+def test_whatever_happens_the_states_add_up_to_the_budget(sample: SampleRows, steps: list[tuple[bool, int]]) -> None:
     entries: list[LedgerEntry] = []
-    with world.write() as session:
+    with sample.write() as session:
         for go_on, number in steps:
             movable = [entry for entry in entries if entry.state in NEXT]
             if go_on and movable:
@@ -152,16 +152,16 @@ def test_whatever_happens_the_states_add_up_to_the_budget(world: World, steps: l
                 _move(entry, NEXT[entry.state][number % len(NEXT[entry.state])])
                 session.flush()
             else:
-                entries.extend(_reserve(session, _pay_to(world, f"e{len(entries)}", number)))
-        states = defaultdict(int, _statement(session, world.round))
+                entries.extend(_reserve(session, _pay_to(sample, f"e{len(entries)}", number)))
+        states = defaultdict(int, _statement(session, sample.round))
         counted = (
             states[EntryState.RESERVED],
             states[EntryState.OWED],
             states[EntryState.SENT] + states[EntryState.CONFIRMED],
         )
         session.expire_all()
-        assert _kept(session.get_one(Round, world.round)) == counted
-        assert _kept(session.get_one(Task, world.task)) == counted
+        assert _kept(session.get_one(Round, sample.round)) == counted
+        assert _kept(session.get_one(Task, sample.task)) == counted
         assert sum(counted) <= 500
         session.rollback()
 

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from tests.integration.round_manager.database.world import World
+from tests.integration.round_manager.database.sample_rows import SampleRows
 
 QUESTIONS = {
     "how far is the round": (
@@ -105,14 +105,14 @@ def _plan(session: Session, question: str, values: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize(("question", "index"), QUESTIONS.values(), ids=QUESTIONS)
-def test_a_question_is_answered_from_its_index(quiet_world: World, question: str, index: str) -> None:
-    with quiet_world.store.read() as session:
+def test_a_question_is_answered_from_its_index(fresh_sample: SampleRows, question: str, index: str) -> None:
+    with fresh_sample.store.read() as session:
         plan = _plan(session, question, {})
     assert index in plan, plan
     assert "TEMP B-TREE" not in plan, plan
 
 
-def test_an_index_over_some_rows_serves_a_question_with_a_bound_value(quiet_world: World) -> None:
+def test_an_index_over_some_rows_serves_a_question_with_a_bound_value(fresh_sample: SampleRows) -> None:
     question = "SELECT id FROM example WHERE round_id = 1 AND status = :status ORDER BY id LIMIT 20"
-    with quiet_world.store.read() as session:
+    with fresh_sample.store.read() as session:
         assert "ix_example_pending" in _plan(session, question, {"status": "pending"})

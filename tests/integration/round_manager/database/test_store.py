@@ -25,7 +25,7 @@ from round_manager.errors import (
 )
 from round_manager.models import Task
 from tests.integration.databases import Databases
-from tests.integration.round_manager.database.world import World, build_world, new_task
+from tests.integration.round_manager.database.sample_rows import SampleRows, add_sample_rows, new_task
 
 
 @pytest.fixture
@@ -72,20 +72,20 @@ def test_a_transaction_commits_on_success_and_rolls_back_on_error(store: Store) 
         assert session.scalars(select(Task.name)).all() == ["kept"]
 
 
-def test_a_reading_transaction_cannot_write(world: World) -> None:
-    with pytest.raises(StoreError), world.store.read() as session:
+def test_a_reading_transaction_cannot_write(sample: SampleRows) -> None:
+    with pytest.raises(StoreError), sample.store.read() as session:
         session.execute(text("UPDATE task SET folder = 'elsewhere'"))
-    with world.write() as session:
+    with sample.write() as session:
         session.execute(text("UPDATE task SET folder = 'elsewhere'"))
 
 
-def test_a_reading_transaction_sees_one_moment(world: World) -> None:
-    with world.store.read() as reader:
+def test_a_reading_transaction_sees_one_moment(sample: SampleRows) -> None:
+    with sample.store.read() as reader:
         before = reader.scalars(select(Task.name)).all()
-        with world.write() as writer:
+        with sample.write() as writer:
             writer.add(new_task("second"))
         assert reader.scalars(select(Task.name)).all() == before
-    with world.store.read() as reader:
+    with sample.store.read() as reader:
         assert len(reader.scalars(select(Task.name)).all()) == 2
 
 
@@ -173,8 +173,8 @@ def test_a_missing_postgresql_database_is_reported(postgresql_databases: Databas
 
 def test_replacing_a_row_does_not_bypass_the_guards(sqlite_url: str) -> None:
     with open_store(sqlite_url) as store:
-        world = build_world(store)
-        with pytest.raises(RefusedError) as caught, world.write() as session:
+        sample = add_sample_rows(store)
+        with pytest.raises(RefusedError) as caught, sample.write() as session:
             session.execute(text("INSERT OR REPLACE INTO model_version SELECT * FROM model_version"))
     assert caught.value.rule == "guard_model_version_kept"
 
@@ -226,12 +226,12 @@ def test_an_interrupted_transaction_can_be_retried(served_store: Store, cut: Cal
         assert session.scalars(select(Task.name)).all() == ["kept"]
 
 
-def test_a_missing_table_is_reported_with_the_hint_to_upgrade(linked_world: World) -> None:
-    with pytest.raises(SchemaError), linked_world.write() as session:
+def test_a_missing_table_is_reported_with_the_hint_to_upgrade(shared_sample: SampleRows) -> None:
+    with pytest.raises(SchemaError), shared_sample.write() as session:
         session.execute(text("SELECT * FROM a_table_of_the_future"))
 
 
-def test_errors_do_not_show_what_people_typed(linked_world: World) -> None:
-    with pytest.raises(StoreError) as caught, linked_world.write() as session:
-        session.add(linked_world.new_example(fields={"text": "a secret sentence"}, confidence=7.0))
+def test_errors_do_not_show_what_people_typed(shared_sample: SampleRows) -> None:
+    with pytest.raises(StoreError) as caught, shared_sample.write() as session:
+        session.add(shared_sample.new_example(fields={"text": "a secret sentence"}, confidence=7.0))
     assert "secret" not in str(caught.value)

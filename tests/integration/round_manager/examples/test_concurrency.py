@@ -15,9 +15,10 @@ from round_manager.tasks.rounds import collected, list_rounds, open_round, pinne
 from round_manager.tasks.tasks import create_task, find_task
 from round_manager.work.validation_work import cast_vote
 from templates import find_pack
+from tests.campaign import MINUTE, Campaign
+from tests.campaign.base import manifest_for
 from tests.fakes.clock import NOON
 from tests.fakes.contexts import live_contexts
-from tests.integration.round_manager.stage import MINUTE, Stage, manifest_for
 
 TOGETHER = 6
 
@@ -37,20 +38,20 @@ def at_once(do: Callable[[int], Any]) -> list[Any]:
         return list(pool.map(one, range(TOGETHER)))
 
 
-def test_a_worker_is_created_once(stage: Stage) -> None:
+def test_a_worker_is_created_once(campaign: Campaign) -> None:
     def meet(_number: int) -> int:
-        with stage.store.write() as session:
+        with campaign.store.write() as session:
             return ensure_worker(session, "mturk", "A1", now=NOON).id
 
     assert len(set(at_once(meet))) == 1
 
 
-def test_a_version_is_registered_once(stage: Stage) -> None:
-    manifest = manifest_for(stage.spec, "at once")
+def test_a_version_is_registered_once(campaign: Campaign) -> None:
+    manifest = manifest_for(campaign.spec, "at once")
 
     def register(_number: int) -> int:
-        with stage.store.write() as session:
-            return register_version(session, stage.task, manifest, "models/x", now=NOON).id
+        with campaign.store.write() as session:
+            return register_version(session, campaign.task, manifest, "models/x", now=NOON).id
 
     assert len(set(at_once(register))) == 1
 
@@ -91,25 +92,25 @@ def test_a_round_opened_concurrently_uses_one_of_the_requested_versions(store: S
         assert pinned_versions(session, opened) == (winner,)
 
 
-def test_the_same_text_becomes_one_example(stage: Stage) -> None:
-    given = stage.submission()
-    verdicts = [stage.verdict(given) for _ in range(TOGETHER)]
+def test_the_same_text_becomes_one_example(campaign: Campaign) -> None:
+    given = campaign.submission()
+    verdicts = [campaign.verdict(given) for _ in range(TOGETHER)]
 
     def hand_in(number: int) -> Example:
-        with stage.store.write() as session:
-            return submit(session, session.get_one(Round, stage.round.id), given, verdicts[number], now=NOON)
+        with campaign.store.write() as session:
+            return submit(session, session.get_one(Round, campaign.round_id), given, verdicts[number], now=NOON)
 
     outcomes = at_once(hand_in)
     assert sum(isinstance(one, Example) for one in outcomes) == 1
-    with stage.store.read() as session:
-        assert collected(session, stage.round).examples == 1
+    with campaign.store.read() as session:
+        assert collected(session, campaign.round).examples == 1
 
 
-def test_a_batch_delivered_on_two_routes_is_stored_once(stage: Stage) -> None:
-    tries = [stage.tried() for _ in range(20)]
+def test_a_batch_delivered_on_two_routes_is_stored_once(campaign: Campaign) -> None:
+    tries = [campaign.attempt_record() for _ in range(20)]
 
     def take(_number: int) -> int:
-        with stage.store.write() as session:
+        with campaign.store.write() as session:
             intake = store_attempts(session, tries, now=NOON + MINUTE)
             assert not intake.refused
             return intake.stored
@@ -117,15 +118,17 @@ def test_a_batch_delivered_on_two_routes_is_stored_once(stage: Stage) -> None:
     assert sum(at_once(take)) == len(tries)
 
 
-def test_a_validator_has_one_vote(stage: Stage) -> None:
-    given = stage.submission()
-    with stage.store.write() as session:
-        example = submit(session, session.get_one(Round, stage.round.id), given, stage.verdict(given), now=NOON).id
+def test_a_validator_has_one_vote(campaign: Campaign) -> None:
+    given = campaign.submission()
+    with campaign.store.write() as session:
+        example = submit(
+            session, session.get_one(Round, campaign.round_id), given, campaign.verdict(given), now=NOON
+        ).id
 
     def vote(_number: int) -> int:
-        with stage.store.write() as session:
+        with campaign.store.write() as session:
             judged = session.get_one(Example, example)
-            made = cast_vote(session, judged, stage.voter, source=Source.PAGES, voted_at=NOON, label="positive")
+            made = cast_vote(session, judged, campaign.voter, source=Source.PAGES, voted_at=NOON, label="positive")
             return made.id
 
     outcomes = at_once(vote)

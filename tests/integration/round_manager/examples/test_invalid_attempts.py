@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from ml_backend.errors import VerdictError
 from ml_backend.serving.attempt_record import AttemptRecord
 from round_manager.examples.attempts import store_attempts
+from tests.campaign import Campaign
 from tests.fakes.clock import NOON
-from tests.integration.round_manager.stage import Stage
 
 LEAVES = (
     st.none()
@@ -36,17 +36,17 @@ SAID = ["version", "prediction", "confidence", "probabilities", "fooled"]
     changes=st.dictionaries(st.sampled_from(KEYS), VALUES, max_size=3),
     said=st.dictionaries(st.sampled_from(SAID), VALUES, max_size=2),
 )
-def test_any_attempt_is_either_stored_or_refused(stage: Stage, changes: Any, said: Any) -> None:
-    plain = stage.tried().to_json()
+def test_any_attempt_is_either_stored_or_refused(campaign: Campaign, changes: Any, said: Any) -> None:
+    plain = campaign.attempt_record().to_json()
     plain["said"][0].update(said)
     try:
         odd = AttemptRecord.from_json(json.loads(json.dumps({**plain, **changes})))
     except (VerdictError, OverflowError):
         return
-    right = stage.tried()
-    with stage.store.write() as session:
+    right = campaign.attempt_record()
+    with campaign.store.write() as session:
         intake = store_attempts(session, [odd, right], now=NOON)
-    with stage.store.write() as session:
+    with campaign.store.write() as session:
         again = store_attempts(session, [odd, right], now=NOON)
     assert right.verdict.id not in intake.refused
     assert intake.stored + len(intake.refused) == 2

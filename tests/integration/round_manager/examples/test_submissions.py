@@ -1,6 +1,7 @@
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -10,62 +11,64 @@ from round_manager.examples.attempts import store_attempts
 from round_manager.examples.submissions import Submission, check_submission, submit
 from round_manager.models import Attempt, Example, ExampleStatus, Round, RoundStatus, ensure_worker
 from round_manager.tasks.rounds import collected
+from tests.campaign import MINUTE, Campaign, start_campaign
 from tests.conftest import PACKS
 from tests.fakes.clock import NOON
-from tests.integration.round_manager.stage import MINUTE, Stage, new_id, set_stage
 
 
-def handed_in(stage: Stage, submission: Submission | None = None) -> Example:
-    given = submission or stage.submission()
-    with stage.store.write() as session:
-        return submit(session, session.get_one(Round, stage.round.id), given, stage.verdict(given), now=NOON + MINUTE)
+def handed_in(campaign: Campaign, submission: Submission | None = None) -> Example:
+    given = submission or campaign.submission()
+    with campaign.store.write() as session:
+        return submit(
+            session, session.get_one(Round, campaign.round_id), given, campaign.verdict(given), now=NOON + MINUTE
+        )
 
 
 @pytest.mark.parametrize("name", PACKS)
 def test_a_fooling_example_waits_for_its_first_votes(store: Store, name: str) -> None:
-    stage = set_stage(store, name)
-    given = stage.submission()
-    verdict = stage.verdict(given)
+    campaign = start_campaign(store, name, label_studio=True)
+    given = campaign.submission()
+    verdict = campaign.verdict(given)
     assert verdict.fooled
     with store.write() as session:
-        example = submit(session, session.get_one(Round, stage.round.id), given, verdict, now=NOON + MINUTE)
+        example = submit(session, session.get_one(Round, campaign.round_id), given, verdict, now=NOON + MINUTE)
     with store.read() as session:
         kept = session.get_one(Example, example.id)
         assert (kept.fields, kept.label, kept.answer) == (given.fields, given.label, given.answer)
         assert (kept.verdict_id, kept.fooled, kept.confidence) == (verdict.id, True, verdict.outputs[0].confidence)
-        assert (kept.status, kept.votes_wanted) == (ExampleStatus.PENDING, stage.spec.validation.first_votes)
+        assert (kept.status, kept.votes_wanted) == (ExampleStatus.PENDING, campaign.spec.validation.first_votes)
         assert (kept.tries, kept.explanation) == (1, dict(given.explanation) or None)
-        assert collected(session, stage.round).by_status == {"pending": 1}
+        assert collected(session, campaign.round).by_status == {"pending": 1}
 
 
-def test_the_policy_sets_the_initial_number_of_votes(stage: Stage) -> None:
-    terms = stage.spec.validation.model_copy(update={"policy": "anli", "first_votes": 5})
-    spec = stage.spec.model_copy(update={"validation": terms})
-    given = stage.submission()
-    with stage.store.read() as session:
+def test_the_policy_sets_the_initial_number_of_votes(campaign: Campaign) -> None:
+    terms = campaign.spec.validation.model_copy(update={"policy": "anli", "first_votes": 5})
+    spec = campaign.spec.model_copy(update={"validation": terms})
+    given = campaign.submission()
+    with campaign.store.read() as session:
         # As if the round had been opened on these terms; they are fixed once it is.
-        round = session.get_one(Round, stage.round.id)
+        round = session.get_one(Round, campaign.round_id)
     round.spec = spec.model_dump(mode="json")
-    with stage.store.write() as session:
-        assert submit(session, round, given, stage.verdict(given), now=NOON + MINUTE).votes_wanted == 2
+    with campaign.store.write() as session:
+        assert submit(session, round, given, campaign.verdict(given), now=NOON + MINUTE).votes_wanted == 2
 
 
-def test_a_share_of_examples_that_did_not_fool_is_checked_too(stage: Stage) -> None:
+def test_a_share_of_examples_that_did_not_fool_is_checked_too(campaign: Campaign) -> None:
     statuses = []
     for number in range(60):
-        text = stage.fields(text=f"{stage.spec.label_names[0]} number {number}")
-        example = handed_in(stage, stage.submission(fields=text, label=stage.spec.label_names[0]))
+        text = campaign.fields(text=f"{campaign.spec.label_names[0]} number {number}")
+        example = handed_in(campaign, campaign.submission(fields=text, label=campaign.spec.label_names[0]))
         assert not example.fooled
         assert (example.votes_wanted > 0) == (example.status is ExampleStatus.PENDING)
         statuses.append(example.status)
     assert set(statuses) <= {ExampleStatus.PENDING, ExampleStatus.UNCHECKED}
-    assert 1 <= statuses.count(ExampleStatus.UNCHECKED) < 60 or stage.spec.validation.sample_non_fooling == 0
+    assert 1 <= statuses.count(ExampleStatus.UNCHECKED) < 60 or campaign.spec.validation.sample_non_fooling == 0
 
 
 def test_several_models_judge_together_and_the_first_is_counted(store: Store) -> None:
-    stage = set_stage(store, "nli", "a", "b")
-    example = handed_in(stage)
-    assert [one["version"] for one in example.verdict["said"]] == list(stage.versions)
+    campaign = start_campaign(store, "nli", models=("a", "b"), label_studio=True)
+    example = handed_in(campaign)
+    assert [one["version"] for one in example.verdict["said"]] == list(campaign.versions)
 
 
 @pytest.mark.parametrize(
@@ -85,14 +88,14 @@ def test_several_models_judge_together_and_the_first_is_counted(store: Store) ->
         ({"explanation": {"mood": "good"}}, "`mood` is not a field"),
     ],
 )
-def test_an_invalid_example_is_refused_in_one_sentence(stage: Stage, changes: dict[str, Any], why: str) -> None:
+def test_an_invalid_example_is_refused_in_one_sentence(campaign: Campaign, changes: dict[str, Any], why: str) -> None:
     if "fields" in changes:
-        changes = {**changes, "fields": stage.fields(**changes["fields"])}
+        changes = {**changes, "fields": campaign.fields(**changes["fields"])}
     if "explanation" in changes:
-        changes = {**changes, "explanation": {**stage.submission().explanation, **changes["explanation"]}}
-    wrong = replace(stage.submission(), **changes)
-    with stage.store.write() as session, pytest.raises(SubmissionRefused) as refused:
-        submit(session, stage.round, wrong, stage.verdict(stage.submission()), now=NOON)
+        changes = {**changes, "explanation": {**campaign.submission().explanation, **changes["explanation"]}}
+    wrong = replace(campaign.submission(), **changes)
+    with campaign.store.write() as session, pytest.raises(SubmissionRefused) as refused:
+        submit(session, campaign.round, wrong, campaign.verdict(campaign.submission()), now=NOON)
     assert why in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -108,81 +111,81 @@ def test_an_invalid_example_is_refused_in_one_sentence(stage: Stage, changes: di
         ({"text": "x"}, "where it was selected"),
     ],
 )
-def test_an_answer_is_a_span_of_the_passage(qa: Stage, answer: dict[str, Any] | None, why: str) -> None:
+def test_an_answer_is_a_span_of_the_passage(qa_campaign: Campaign, answer: dict[str, Any] | None, why: str) -> None:
     with pytest.raises(SubmissionRefused, match=why):
-        check_submission(qa.spec, qa.submission(answer=answer))
+        check_submission(qa_campaign.spec, qa_campaign.submission(answer=answer))
 
 
-def test_a_label_is_not_accepted_as_an_answer(qa: Stage) -> None:
+def test_a_label_is_not_accepted_as_an_answer(qa_campaign: Campaign) -> None:
     with pytest.raises(SubmissionRefused, match="asks for an answer"):
-        check_submission(qa.spec, qa.submission(label="positive"))
+        check_submission(qa_campaign.spec, qa_campaign.submission(label="positive"))
 
 
-def test_a_verdict_on_another_text_target_or_by_other_models_is_never_stored(stage: Stage) -> None:
-    given = stage.submission()
-    other_text = stage.submission(fields=stage.fields(text="Something else."))
-    other_target = stage.submission(label=stage.spec.label_names[0])
+def test_a_verdict_on_another_text_target_or_by_other_models_is_never_stored(campaign: Campaign) -> None:
+    given = campaign.submission()
+    other_text = campaign.submission(fields=campaign.fields(text="Something else."))
+    other_target = campaign.submission(label=campaign.spec.label_names[0])
     stale = [
-        stage.verdict(other_text),
-        stage.verdict(other_target),
-        stage.verdict(given, versions=("m000000000000",)),
-        stage.verdict(given, versions=(*stage.versions, "m000000000000")),
-        replace(stage.verdict(given), task="nli"),
-        replace(stage.verdict(given), fooled=None),
+        campaign.verdict(other_text),
+        campaign.verdict(other_target),
+        campaign.verdict(given, versions=("m000000000000",)),
+        campaign.verdict(given, versions=(*campaign.versions, "m000000000000")),
+        replace(campaign.verdict(given), task="nli"),
+        replace(campaign.verdict(given), fooled=None),
     ]
     for verdict in stale:
-        with stage.store.write() as session, pytest.raises(StaleVerdict) as refused:
-            submit(session, stage.round, given, verdict, now=NOON)
+        with campaign.store.write() as session, pytest.raises(StaleVerdict) as refused:
+            submit(session, campaign.round, given, verdict, now=NOON)
         assert refused.value.retry
-    with stage.store.read() as session:
-        assert collected(session, stage.round).examples == 0
+    with campaign.store.read() as session:
+        assert collected(session, campaign.round).examples == 0
 
 
 @pytest.mark.parametrize("text", ["  Not  bad\nat all. ", "Not bad at all\u200b.", "Not \u2060bad at all.\ufeff"])
-def test_the_same_text_by_the_same_author_counts_once_however_it_is_spaced(stage: Stage, text: str) -> None:
-    handed_in(stage, stage.submission(fields=stage.fields(text="Not bad at all.")))
-    again = stage.submission(fields=stage.fields(text=text))
+def test_the_same_text_by_the_same_author_counts_once_however_it_is_spaced(campaign: Campaign, text: str) -> None:
+    handed_in(campaign, campaign.submission(fields=campaign.fields(text="Not bad at all.")))
+    again = campaign.submission(fields=campaign.fields(text=text))
     with pytest.raises(SubmissionRefused, match="same text"):
-        handed_in(stage, again)
-    handed_in(stage, replace(again, author_id=stage.voter))
+        handed_in(campaign, again)
+    handed_in(campaign, replace(again, author_id=campaign.voter))
 
 
-def test_a_closed_round_accepts_no_examples(stage: Stage) -> None:
-    with stage.store.write() as session:
-        closing = session.get_one(Round, stage.round.id)
+def test_a_closed_round_accepts_no_examples(campaign: Campaign) -> None:
+    with campaign.store.write() as session:
+        closing = session.get_one(Round, campaign.round_id)
         closing.status, closing.validating_at = RoundStatus.VALIDATING, NOON
-    handed_in(stage)
-    with stage.store.write() as session:
-        closing = session.get_one(Round, stage.round.id)
+    handed_in(campaign)
+    with campaign.store.write() as session:
+        closing = session.get_one(Round, campaign.round_id)
         closing.status, closing.closed_at = RoundStatus.CLOSED, NOON
     with pytest.raises(SubmissionRefused, match="is closed and takes no examples"):
-        handed_in(stage, stage.submission(fields=stage.fields(text="Late.")))
+        handed_in(campaign, campaign.submission(fields=campaign.fields(text="Late.")))
 
 
-def test_the_attempts_that_led_to_an_example_are_linked_to_its_author(stage: Stage) -> None:
-    first, second = new_id(), new_id()
-    after = stage.tried(at=NOON + 11 * MINUTE)
-    elsewhere = stage.tried(label_studio_task=None)
-    earlier = stage.tried(stage.fields(text="A first idea."), id=first)
-    tries = [earlier, stage.tried(id=second), after, elsewhere]
-    with stage.store.write() as session:
+def test_the_attempts_that_led_to_an_example_are_linked_to_its_author(campaign: Campaign) -> None:
+    first, second = uuid4(), uuid4()
+    after = campaign.attempt_record(at=NOON + 11 * MINUTE)
+    elsewhere = campaign.attempt_record(label_studio_task=None)
+    earlier = campaign.attempt_record(campaign.fields(text="A first idea."), id=first)
+    tries = [earlier, campaign.attempt_record(id=second), after, elsewhere]
+    with campaign.store.write() as session:
         assert store_attempts(session, tries, now=NOON + 12 * MINUTE).stored == 4
-    example = handed_in(stage)
+    example = handed_in(campaign)
     assert example.tries == 2
-    with stage.store.read() as session:
+    with campaign.store.read() as session:
         linked = {one.public_id: (one.worker_id, one.example_id) for one in session.query(Attempt)}
-    assert linked[first] == (stage.author, None)
-    assert linked[second] == (stage.author, example.id)
+    assert linked[first] == (campaign.author, None)
+    assert linked[second] == (campaign.author, example.id)
     assert linked[after.verdict.id] == linked[elsewhere.verdict.id] == (None, None)
 
 
-def test_the_next_author_of_the_same_task_gets_only_their_own_attempts(stage: Stage) -> None:
-    with stage.store.write() as session:
-        store_attempts(session, [stage.tried()], now=NOON + MINUTE)
+def test_the_next_author_of_the_same_task_gets_only_their_own_attempts(campaign: Campaign) -> None:
+    with campaign.store.write() as session:
+        store_attempts(session, [campaign.attempt_record()], now=NOON + MINUTE)
         second = ensure_worker(session, "label_studio", "http://ls/users/3", now=NOON).id
-    assert handed_in(stage).tries == 1
-    with stage.store.write() as session:
-        tries = [stage.tried(at=NOON + number * MINUTE) for number in (20, 21, 22)]
+    assert handed_in(campaign).tries == 1
+    with campaign.store.write() as session:
+        tries = [campaign.attempt_record(at=NOON + number * MINUTE) for number in (20, 21, 22)]
         store_attempts(session, tries, now=NOON + timedelta(hours=1))
-    later = stage.submission(author_id=second, submitted_at=NOON + 30 * MINUTE)
-    assert handed_in(stage, later).tries == 3
+    later = campaign.submission(author_id=second, submitted_at=NOON + 30 * MINUTE)
+    assert handed_in(campaign, later).tries == 3

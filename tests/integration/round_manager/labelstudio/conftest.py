@@ -1,28 +1,34 @@
-"""Galleries: on both databases for tests that depend on them, else on one."""
+"""Campaigns that are connected to Label Studio: on both databases for tests that depend on them, else on one."""
 
 from collections.abc import Callable
 
 import pytest
 
 from round_manager.database.store import Store
-from tests.integration.round_manager.labelstudio.gallery import Gallery, hang
+from tests.campaign import Campaign, start_campaign
 
-Hang = Callable[[str], Gallery]
+ConnectCampaign = Callable[[str], Campaign]
+
+
+def connected(store: Store, name: str = "sentiment") -> Campaign:
+    made = start_campaign(store, name, validation={"gold_rate": 0.0})
+    made.connect_label_studio()
+    return made
 
 
 @pytest.fixture
-def gallery(store: Store) -> Gallery:
+def campaign(store: Store) -> Campaign:
     """The sentiment task, connected, on both databases."""
-    return hang(store)
+    return connected(store)
 
 
 @pytest.fixture
-def hang_up(any_store: Store) -> Hang:
-    """Create a gallery of any pack, for tests that do not depend on the database."""
-    return lambda name: hang(any_store, name)
+def connect(any_store: Store) -> ConnectCampaign:
+    """Connect the task of any pack, for tests that do not depend on the database."""
+    return lambda name: connected(any_store, name)
 
 
 @pytest.fixture
-def plain(hang_up: Hang) -> Gallery:
+def any_campaign(connect: ConnectCampaign) -> Campaign:
     """The sentiment task, connected, for tests that do not depend on the database."""
-    return hang_up("sentiment")
+    return connect("sentiment")

@@ -12,8 +12,8 @@ from round_manager.services.archives import split_round
 from round_manager.services.context import Actor, ServiceContext
 from templates import SeedRow, find_pack
 from templates.spec import TaskSpec
+from tests.campaign.training import RoundRow, TrainingCampaign, first_round_rows
 from tests.fakes.clock import SettableClock
-from tests.integration.round_manager.learning.school import Row, School, first_round
 
 FROM_SEED = 12
 WORDS = "apples bridges candles drums engines forests gardens harbours islands jackets kettles lanterns mirrors needles"
@@ -27,10 +27,10 @@ def counts(data: TrainingRows) -> list[tuple[int | None, int, int]]:
     return [(source.round, source.rows, source.left_out) for source in data.sources]
 
 
-def test_the_seed_and_every_closed_rounds_train_split_are_used(school: School) -> None:
-    school.round_over(first_round())
-    school.round_over([Row("A second round's row."), Row("One to measure on.", split=Split.HELD_OUT)])
-    data = school.rows()
+def test_the_seed_and_every_closed_rounds_train_split_are_used(training: TrainingCampaign) -> None:
+    training.add_closed_round(first_round_rows())
+    training.add_closed_round([RoundRow("A second round's row."), RoundRow("One to measure on.", split=Split.HELD_OUT)])
+    data = training.training_rows()
     assert counts(data) == [(None, FROM_SEED, 0), (1, 6, 0), (2, 1, 0)]
     assert "A second round's row." in texts(data.rows, "train")
     assert [(part.name, len(part.rows)) for part in data.held_out] == [("seed", 6), ("round 1", 4), ("round 2", 1)]
@@ -38,113 +38,115 @@ def test_the_seed_and_every_closed_rounds_train_split_are_used(school: School) -
     assert texts(data.rows, "held_out") == texts(data.held_out[0].rows, "held_out"), "rounds choose no epoch"
 
 
-def test_no_training_row_is_a_copy_of_a_held_out_row(school: School) -> None:
-    seed = next(row.fields["text"] for row in school.pack.seed if row.split == "train")
-    kept = next(row.fields["text"] for row in school.pack.seed if row.split == "held_out")
-    school.round_over(
+def test_no_training_row_is_a_copy_of_a_held_out_row(training: TrainingCampaign) -> None:
+    seed = next(row.fields["text"] for row in training.pack.seed if row.split == "train")
+    kept = next(row.fields["text"] for row in training.pack.seed if row.split == "held_out")
+    training.add_closed_round(
         [
-            Row("Copied   from the round\nthat comes.", label="positive"),
-            Row("A row of its own."),
-            Row(kept),
-            Row("Held out from the first.", split=Split.HELD_OUT),
+            RoundRow("Copied   from the round\nthat comes.", label="positive"),
+            RoundRow("A row of its own."),
+            RoundRow(kept),
+            RoundRow("Held out from the first.", split=Split.HELD_OUT),
         ]
     )
-    school.round_over(
+    training.add_closed_round(
         [
-            Row("Copied from the round that comes.", split=Split.HELD_OUT),
-            Row(f" {seed}", split=Split.HELD_OUT),
-            Row("Held out  from the first."),
-            Row("Held out from the\u200b first."),
-            Row("Another row of its own."),
+            RoundRow("Copied from the round that comes.", split=Split.HELD_OUT),
+            RoundRow(f" {seed}", split=Split.HELD_OUT),
+            RoundRow("Held out  from the first."),
+            RoundRow("Held out from the\u200b first."),
+            RoundRow("Another row of its own."),
         ]
     )
-    data = school.rows()
+    data = training.training_rows()
     assert counts(data) == [(None, FROM_SEED - 1, 1), (1, 1, 2), (2, 1, 2)]
-    spec = school.pack.spec
+    spec = training.pack.spec
     held_out = {content_sha256(spec, row.fields) for part in data.held_out for row in part.rows}
     learned = [content_sha256(spec, row.fields) for row in data.rows if row.split == "train"]
     assert held_out.isdisjoint(learned)
     assert len(set(learned)) == len(learned)
 
 
-def test_of_duplicates_in_several_rounds_the_first_is_used(school: School) -> None:
-    school.round_over([Row("The same text.", "negative")])
-    school.round_over([Row("The  same text.", "positive"), Row("Something new.")])
-    data = school.rows()
+def test_of_duplicates_in_several_rounds_the_first_is_used(training: TrainingCampaign) -> None:
+    training.add_closed_round([RoundRow("The same text.", "negative")])
+    training.add_closed_round([RoundRow("The  same text.", "positive"), RoundRow("Something new.")])
+    data = training.training_rows()
     assert counts(data) == [(None, FROM_SEED, 0), (1, 1, 0), (2, 1, 1)]
     assert [row.label for row in data.rows if "same text" in row.fields["text"]] == ["negative"]
 
 
-def test_only_verified_examples_with_a_split_are_used(school: School) -> None:
-    school.round_over(
+def test_only_verified_examples_with_a_split_are_used(training: TrainingCampaign) -> None:
+    training.add_closed_round(
         [
-            Row("Verified."),
-            Row("Disputed.", status=ExampleStatus.DISPUTED),
-            Row("Unchecked.", status=ExampleStatus.UNCHECKED),
-            Row("Verified, and a copy that was put aside.", split=None),
+            RoundRow("Verified."),
+            RoundRow("Disputed.", status=ExampleStatus.DISPUTED),
+            RoundRow("Unchecked.", status=ExampleStatus.UNCHECKED),
+            RoundRow("Verified, and a copy that was put aside.", split=None),
         ]
     )
-    assert counts(school.rows())[1:] == [(1, 1, 0)]
+    assert counts(training.training_rows())[1:] == [(1, 1, 0)]
 
 
-def test_the_hashes_do_not_depend_on_the_order_of_examples(school: School) -> None:
-    rows = [Row(f"Text {number}.") for number in range(5)]
-    school.round_over(rows)
-    school.round_over([Row(f"Other {row.text}") for row in reversed(rows)])
-    other = [Row(f"Other {row.text}") for row in rows]
-    wanted = school.rows().sources[2].sha256
-    school.round_over([Row(f"Third {row.text}") for row in other])
-    assert school.rows(up_to=2).sources[2].sha256 == wanted
-    assert school.rows().sources[2].sha256 == wanted
-    assert len({source.sha256 for source in school.rows().sources}) == 4
+def test_the_hashes_do_not_depend_on_the_order_of_examples(training: TrainingCampaign) -> None:
+    rows = [RoundRow(f"Text {number}.") for number in range(5)]
+    training.add_closed_round(rows)
+    training.add_closed_round([RoundRow(f"Other {row.text}") for row in reversed(rows)])
+    other = [RoundRow(f"Other {row.text}") for row in rows]
+    wanted = training.training_rows().sources[2].sha256
+    training.add_closed_round([RoundRow(f"Third {row.text}") for row in other])
+    assert training.training_rows(up_to=2).sources[2].sha256 == wanted
+    assert training.training_rows().sources[2].sha256 == wanted
+    assert len({source.sha256 for source in training.training_rows().sources}) == 4
 
 
-def test_a_row_with_a_removed_label_is_left_out(school: School) -> None:
-    school.round_over([Row("Up.", "positive"), Row("Down."), Row("Up and away.", "positive", Split.HELD_OUT)])
-    labels = tuple(label for label in school.pack.spec.labels if label.name != "positive")
-    spec = school.pack.spec.model_copy(update={"labels": labels})
-    with school.store.read() as session:
-        data = training_rows(session, school.task(session), spec, school.pack.seed)
+def test_a_row_with_a_removed_label_is_left_out(training: TrainingCampaign) -> None:
+    training.add_closed_round(
+        [RoundRow("Up.", "positive"), RoundRow("Down."), RoundRow("Up and away.", "positive", Split.HELD_OUT)]
+    )
+    labels = tuple(label for label in training.pack.spec.labels if label.name != "positive")
+    spec = training.pack.spec.model_copy(update={"labels": labels})
+    with training.store.read() as session:
+        data = training_rows(session, training.task_in(session), spec, training.pack.seed)
     assert counts(data)[1:] == [(1, 1, 1)]
     assert [part.name for part in data.held_out] == ["seed"], "nothing that fits is held out of the round"
 
 
-def test_the_training_rows_of_a_round_are_its_train_split(school: School) -> None:
-    last = school.round_over([Row(f"{word} and nothing else.") for word in WORDS.split()], split=False)
-    with school.store.read() as session:
+def test_the_training_rows_of_a_round_are_its_train_split(training: TrainingCampaign) -> None:
+    last = training.add_closed_round([RoundRow(f"{word} and nothing else.") for word in WORDS.split()], split=False)
+    with training.store.read() as session:
         assert rows_to_learn(session, session.get_one(Round, last.id)) is None
-    report = split_round(ServiceContext(school.store, SettableClock()), Actor("ada"), last.id)
-    with school.store.read() as session:
+    report = split_round(ServiceContext(training.store, SettableClock()), Actor("ada"), last.id)
+    with training.store.read() as session:
         assert rows_to_learn(session, session.get_one(Round, last.id)) == report.train
-    data = school.rows()
+    data = training.training_rows()
     assert (data.sources[1].rows, len(data.held_out[1].rows)) == (report.train, report.held_out)
     assert report.train > 0
     assert report.held_out > 0
 
 
-def test_without_a_closed_round_there_are_no_rows(school: School) -> None:
+def test_without_a_closed_round_there_are_no_rows(training: TrainingCampaign) -> None:
     with pytest.raises(RoundNotClosed):
-        school.rows()
+        training.training_rows()
 
 
-def test_a_round_that_is_not_split_yet_is_an_error(school: School) -> None:
-    school.round_over(first_round(), split=False)
+def test_a_round_that_is_not_split_yet_is_an_error(training: TrainingCampaign) -> None:
+    training.add_closed_round(first_round_rows(), split=False)
     with pytest.raises(RoundNotReady):
-        school.rows()
+        training.training_rows()
 
 
-def test_a_round_without_a_verified_example_leaves_the_model_as_it_is(school: School) -> None:
-    school.round_over(first_round())
-    school.round_over([Row("Disputed.", status=ExampleStatus.DISPUTED, split=None)])
+def test_a_round_without_a_verified_example_leaves_the_model_as_it_is(training: TrainingCampaign) -> None:
+    training.add_closed_round(first_round_rows())
+    training.add_closed_round([RoundRow("Disputed.", status=ExampleStatus.DISPUTED, split=None)])
     with pytest.raises(NothingToLearn):
-        school.rows()
+        training.training_rows()
 
 
-def test_a_round_of_duplicates_has_nothing_to_learn(school: School) -> None:
-    school.round_over(first_round())
-    school.round_over([Row(row.text) for row in first_round()])
+def test_a_round_of_duplicates_has_nothing_to_learn(training: TrainingCampaign) -> None:
+    training.add_closed_round(first_round_rows())
+    training.add_closed_round([RoundRow(row.text) for row in first_round_rows()])
     with pytest.raises(NothingToLearn, match="10 rows"):
-        school.rows()
+        training.training_rows()
 
 
 def qa_row(spec: TaskSpec, answer: dict[str, object]) -> SeedRow | None:

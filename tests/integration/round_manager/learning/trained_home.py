@@ -10,8 +10,8 @@ import pytest
 from ml_backend.training import train
 from round_manager.database.store import open_store
 from templates import load_pack
+from tests.campaign.training import TASK, RoundRow, find_training, first_round_rows, small_pack
 from tests.conftest import Outfox, replace_in
-from tests.integration.round_manager.learning.school import TASK, Row, School, first_round, small_pack
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,11 @@ def home_of_its_own(outfox: Outfox, trained_once: Home, tmp_path: Path, home_tab
     assert outfox("task", "create", made.pack).code == 0
     assert outfox("model", "rotate", TASK, made.base).code == 0
     with open_store(made.database) as store:
-        School(store, load_pack(made.pack), folder / "models").round_over(
-            [*first_round(), Row("A bright day on the river.", "positive"), Row("A day on the river.", "neutral")]
+        find_training(store, load_pack(made.pack), folder / "models").add_closed_round(
+            [
+                *first_round_rows(),
+                RoundRow("A bright day on the river.", "positive"),
+                RoundRow("A day on the river.", "neutral"),
+            ]
         )
     return made

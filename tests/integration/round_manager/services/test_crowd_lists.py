@@ -7,23 +7,23 @@ from round_manager.models import EntryState
 from round_manager.services.context import ServiceContext
 from round_manager.services.payments import list_ledger
 from round_manager.services.workers import list_workers
-from tests.integration.round_manager.crowd.counter import OWNER, Counter
+from tests.campaign import OWNER, Campaign
 
 
 @pytest.fixture
-def context(counter: Counter) -> ServiceContext:
-    return ServiceContext(counter.store, counter.clock)
+def context(campaign: Campaign) -> ServiceContext:
+    return ServiceContext(campaign.store, campaign.clock)
 
 
-def test_the_ledger_is_read_in_pages_from_the_newest_entry(counter: Counter, context: ServiceContext) -> None:
-    counter.post(3)
+def test_the_ledger_is_read_in_pages_from_the_newest_entry(campaign: Campaign, context: ServiceContext) -> None:
+    campaign.post_hits(3)
     whole = list_ledger(context)
     assert whole.next_before is None
     ids = [row.entry.id for row in whole.rows]
     assert ids == sorted(ids, reverse=True)
     assert {row.entry.state for row in whole.rows} == {EntryState.RESERVED}
-    first = list_ledger(context, task=counter.task.name, limit=4)
-    second = list_ledger(context, task=counter.task.name, limit=4, before=first.next_before)
+    first = list_ledger(context, task=campaign.task.name, limit=4)
+    second = list_ledger(context, task=campaign.task.name, limit=4, before=first.next_before)
     assert [row.entry.id for row in (*first.rows, *second.rows)] == ids
     assert (len(first.rows), second.next_before) == (4, None)
 
@@ -33,10 +33,10 @@ def test_the_ledger_of_an_unknown_task_is_an_error(context: ServiceContext) -> N
         list_ledger(context, task="other")
 
 
-def test_workers_are_read_in_pages(counter: Counter, context: ServiceContext) -> None:
+def test_workers_are_read_in_pages(campaign: Campaign, context: ServiceContext) -> None:
     for worker in ("W1", "W2", "W3"):
-        counter.access.grant(counter.task, worker, actor=OWNER, reason="")
-    whole = list_workers(context, counter.crowd.name)
+        campaign.marketplace.access.grant(campaign.task, worker, actor=OWNER, reason="")
+    whole = list_workers(context, campaign.crowd.name)
     assert (len(whole.workers), whole.total) == (3, 3)
-    page = list_workers(context, counter.crowd.name, task=counter.task.name, offset=1, limit=1)
+    page = list_workers(context, campaign.crowd.name, task=campaign.task.name, offset=1, limit=1)
     assert (page.workers, page.total) == (whole.workers[1:2], 3)

@@ -27,12 +27,12 @@ from round_manager.tasks.rounds import collected, live_round, pinned_versions
 from round_manager.tasks.tasks import create_task, find_task
 from round_manager.validation.metrics import round_metrics
 from templates import Pack
+from tests.campaign.training import TASK
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.contexts import live_contexts
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version
 from tests.fakes.round_opener import RoundOpener
 from tests.fakes.sink import ListSink
-from tests.integration.round_manager.learning.school import TASK
 
 SECRET = "s" * 32
 

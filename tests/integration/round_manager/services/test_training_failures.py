@@ -12,10 +12,10 @@ from ml_backend.registry.heartbeats import FollowedPins, Heartbeat
 from round_manager.errors import RoundNotClosed, TrainingEnded
 from round_manager.learning.training_jobs import fail_dead_job, request_cancel
 from round_manager.models import TrainingJob, TrainingState
+from tests.campaign.training import TASK, TrainingCampaign
 from tests.fakes.clock import SettableClock
 from tests.fakes.registry import eventually
 from tests.fakes.trainer import FakeTrainer
-from tests.integration.round_manager.learning.school import TASK, School, evaluations, last_job, retrain, unchanged
 
 
 class Ticking(SettableClock):
@@ -42,89 +42,89 @@ def failing(error: BaseException) -> Callable[[int], None]:
     ],
 )
 def test_a_training_that_ends_early_changes_nothing_and_records_why(
-    taught: School, error: BaseException, state: TrainingState, told: str
+    trainable: TrainingCampaign, error: BaseException, state: TrainingState, told: str
 ) -> None:
-    before = taught.pinned()
+    before = trainable.pinned()
     with pytest.raises(type(error)):
-        retrain(taught, FakeTrainer(taught.models, before_step=failing(error)))
-    job = last_job(taught)
+        trainable.retrain(FakeTrainer(trainable.models, before_step=failing(error)))
+    job = trainable.last_job()
     assert job.state is state
     assert told in str(job.reason)
-    unchanged(taught, before)
-    assert evaluations(taught) == []
-    assert retrain(taught).rotated, "and the next one goes through"
+    trainable.check_unchanged(before)
+    assert trainable.evaluations() == []
+    assert trainable.retrain().rotated, "and the next one goes through"
 
 
-def test_a_cancel_during_the_training_stops_it(taught: School) -> None:
-    before = taught.pinned()
+def test_a_cancel_during_the_training_stops_it(trainable: TrainingCampaign) -> None:
+    before = trainable.pinned()
 
     def ask(step: int) -> None:
         if step == 1:
-            with taught.store.write() as session:
-                job = request_cancel(session, taught.task(session), actor="ada@desk", now=taught.clock.now())
-            eventually(lambda: last_job(taught).beat_at > job.beat_at, "the wish was heard")
+            with trainable.store.write() as session:
+                job = request_cancel(session, trainable.task_in(session), actor="ada@desk", now=trainable.clock.now())
+            eventually(lambda: trainable.last_job().beat_at > job.beat_at, "the wish was heard")
 
-    trainer = FakeTrainer(taught.models, before_step=ask)
+    trainer = FakeTrainer(trainable.models, before_step=ask)
     with pytest.raises(TrainingCancelled):
-        retrain(taught, trainer, clock=Ticking())
+        trainable.retrain(trainer, clock=Ticking())
     assert trainer.trained == []
-    assert (last_job(taught).state, last_job(taught).cancel_by) == (TrainingState.CANCELLED, "ada@desk")
-    unchanged(taught, before)
+    assert (trainable.last_job().state, trainable.last_job().cancel_by) == (TrainingState.CANCELLED, "ada@desk")
+    trainable.check_unchanged(before)
 
 
-def test_a_cancel_after_the_training_keeps_the_version_out(taught: School) -> None:
-    before = taught.pinned()
+def test_a_cancel_after_the_training_keeps_the_version_out(trainable: TrainingCampaign) -> None:
+    before = trainable.pinned()
 
     def measure(directory: Path) -> int:
-        with taught.store.write() as session:
-            request_cancel(session, taught.task(session), actor="ada@desk", now=taught.clock.now())
+        with trainable.store.write() as session:
+            request_cancel(session, trainable.task_in(session), actor="ada@desk", now=trainable.clock.now())
         return 1
 
     with pytest.raises(TrainingCancelled):
-        retrain(taught, measure_memory=measure, heartbeat_seconds=60)
-    unchanged(taught, before)
+        trainable.retrain(measure_memory=measure, heartbeat_seconds=60)
+    trainable.check_unchanged(before)
 
 
-def test_a_process_recorded_as_dead_changes_nothing(taught: School) -> None:
-    before = taught.pinned()
+def test_a_process_recorded_as_dead_changes_nothing(trainable: TrainingCampaign) -> None:
+    before = trainable.pinned()
 
     def take_for_dead(step: int) -> None:
-        with taught.store.write() as session:
-            fail_dead_job(session, taught.task(session), "it was not heard of", now=taught.clock.now())
+        with trainable.store.write() as session:
+            fail_dead_job(session, trainable.task_in(session), "it was not heard of", now=trainable.clock.now())
 
     with pytest.raises(TrainingEnded):
-        retrain(taught, FakeTrainer(taught.models, before_step=take_for_dead), heartbeat_seconds=60)
-    assert last_job(taught).reason == "it was not heard of"
-    unchanged(taught, before)
+        trainable.retrain(FakeTrainer(trainable.models, before_step=take_for_dead), heartbeat_seconds=60)
+    assert trainable.last_job().reason == "it was not heard of"
+    trainable.check_unchanged(before)
 
 
-def test_a_new_version_that_does_not_load_is_not_rotated_in(taught: School) -> None:
-    before = taught.pinned()
+def test_a_new_version_that_does_not_load_is_not_rotated_in(trainable: TrainingCampaign) -> None:
+    before = trainable.pinned()
     with pytest.raises(ModelError, match="does not load"):
-        retrain(taught, FakeTrainer(taught.models, fault="broken"))
-    assert last_job(taught).state is TrainingState.FAILED
-    unchanged(taught, before)
+        trainable.retrain(FakeTrainer(trainable.models, fault="broken"))
+    assert trainable.last_job().state is TrainingState.FAILED
+    trainable.check_unchanged(before)
 
 
-def test_an_unconfirmed_rotation_keeps_the_old_version_and_can_be_retried(taught: School) -> None:
-    before = taught.pinned()
+def test_an_unconfirmed_rotation_keeps_the_old_version_and_can_be_retried(trainable: TrainingCampaign) -> None:
+    before = trainable.pinned()
     silent = Heartbeat(
         id="silent", host="elsewhere", pid=1, started="1", lease=1000, tasks={TASK: FollowedPins(generation=0)}
     )
-    taught.registry.send_heartbeat(silent)
+    trainable.registry.send_heartbeat(silent)
     with pytest.raises(RotationNotConfirmed):
-        retrain(taught, rotation_timeout=0.1)
-    unchanged(taught, before)
-    assert last_job(taught).state is TrainingState.FAILED
-    taught.registry.remove_heartbeat("silent")
-    again = FakeTrainer(taught.models)
-    assert retrain(taught, again).rotated
+        trainable.retrain(rotation_timeout=0.1)
+    trainable.check_unchanged(before)
+    assert trainable.last_job().state is TrainingState.FAILED
+    trainable.registry.remove_heartbeat("silent")
+    again = FakeTrainer(trainable.models)
+    assert trainable.retrain(again).rotated
     assert again.trained == []
 
 
-def test_without_a_closed_round_no_training_starts(any_school: School) -> None:
-    any_school.pin("positive")
+def test_without_a_closed_round_no_training_starts(any_training: TrainingCampaign) -> None:
+    any_training.pin("positive")
     with pytest.raises(RoundNotClosed):
-        retrain(any_school)
-    with any_school.store.read() as session:
+        any_training.retrain()
+    with any_training.store.read() as session:
         assert session.scalars(select(TrainingJob)).all() == []

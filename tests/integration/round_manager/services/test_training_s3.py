@@ -8,9 +8,9 @@ import pytest
 
 from ml_backend.registry.registry import open_registry
 from round_manager.services.model_versions import register_versions
+from tests.campaign.training import TASK, TrainingCampaign, first_round_rows
 from tests.fakes.registry import make_version
 from tests.fakes.s3 import BUCKET, S3Server
-from tests.integration.round_manager.learning.school import TASK, School, first_round, retrain
 
 
 @pytest.fixture
@@ -24,18 +24,20 @@ def s3_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3Server]:
 
 
 @pytest.mark.usefixtures("s3_server")
-def test_a_version_is_published_to_s3_evaluated_from_there_and_pinned(any_school: School, tmp_path: Path) -> None:
-    school, where = any_school, f"s3://{BUCKET}/team"
+def test_a_version_is_published_to_s3_evaluated_from_there_and_pinned(
+    any_training: TrainingCampaign, tmp_path: Path
+) -> None:
+    training, where = any_training, f"s3://{BUCKET}/team"
     registry = open_registry(where, tmp_path / "cache")
-    base = make_version(school.models, "positive", note="base")
-    registry.publish(school.models / TASK / base)
+    base = make_version(training.models, "positive", note="base")
+    registry.publish(training.models / TASK / base)
     registry.set_pins(TASK, [base])
-    school.registry.set_pins(TASK, [base])
-    register_versions(school.context, school.ports(registry=registry, location=where).models, TASK, [base])
-    school.round_over(first_round())
+    training.registry.set_pins(TASK, [base])
+    register_versions(training.services, training.ports(registry=registry, location=where).models, TASK, [base])
+    training.add_closed_round(first_round_rows())
     # Only the bucket has it now: the new version is compared with the one served from there.
-    shutil.rmtree(school.models / TASK / base)
-    done = retrain(school, registry=registry, location=where)
+    shutil.rmtree(training.models / TASK / base)
+    done = training.retrain(registry=registry, location=where)
     assert (done.rotated, done.before) == (True, (base,))
     pins = open_registry(where, tmp_path / "another").pins(TASK)
     assert pins is not None

@@ -7,62 +7,62 @@ from round_manager.errors import NothingToLearn, RoundError
 from round_manager.learning.training_data import pending_training
 from round_manager.learning.training_jobs import list_jobs
 from round_manager.models import AuditEntry
+from tests.campaign.training import RoundRow, TrainingCampaign, first_round_rows
 from tests.fakes.trainer import FakeTrainer
-from tests.integration.round_manager.learning.school import Row, School, first_round, retrain
 
-COPY = Row("A row that fooled, number 0.")
-
-
-def is_awaited(school: School) -> bool:
-    with school.store.read() as session:
-        return pending_training(session, school.task(session)) is not None
+COPY = RoundRow("A row that fooled, number 0.")
 
 
-def passed_over(school: School) -> list[AuditEntry]:
-    with school.store.read() as session:
+def is_awaited(training: TrainingCampaign) -> bool:
+    with training.store.read() as session:
+        return pending_training(session, training.task_in(session)) is not None
+
+
+def passed_over(training: TrainingCampaign) -> list[AuditEntry]:
+    with training.store.read() as session:
         return list(session.scalars(select(AuditEntry).where(AuditEntry.action == "passed over")))
 
 
-def test_a_round_of_duplicates_is_skipped(school: School) -> None:
-    school.pin("positive")
-    school.round_over(first_round())
-    pinned = (retrain(school).version,)
-    school.round_over([COPY])
-    assert is_awaited(school)
+def test_a_round_of_duplicates_is_skipped(training: TrainingCampaign) -> None:
+    training.pin("positive")
+    training.add_closed_round(first_round_rows())
+    pinned = (training.retrain().version,)
+    training.add_closed_round([COPY])
+    assert is_awaited(training)
     for _ in range(2):
         with pytest.raises(NothingToLearn, match="1 row"):
-            retrain(school)
-    assert not is_awaited(school)
-    (entry,) = passed_over(school)
-    assert (entry.round_id, entry.actor) == (school.round(2).id, "owner@here")
-    assert school.pinned() == pinned
-    with school.store.read() as session:
-        assert len(list_jobs(session, school.task(session))) == 1
+            training.retrain()
+    assert not is_awaited(training)
+    (entry,) = passed_over(training)
+    assert (entry.round_id, entry.actor) == (training.find_round(2).id, "owner@test")
+    assert training.pinned() == pinned
+    with training.store.read() as session:
+        assert len(list_jobs(session, training.task_in(session))) == 1
 
 
-def test_rows_that_no_longer_fit_the_task_have_nothing_to_learn(any_school: School) -> None:
-    any_school.pin("positive")
-    any_school.round_over([Row(" ")])
+def test_rows_that_no_longer_fit_the_task_have_nothing_to_learn(any_training: TrainingCampaign) -> None:
+    any_training.pin("positive")
+    any_training.add_closed_round([RoundRow(" ")])
     with pytest.raises(NothingToLearn):
-        retrain(any_school)
-    assert not is_awaited(any_school)
+        any_training.retrain()
+    assert not is_awaited(any_training)
 
 
-def test_after_a_skipped_round_the_next_one_is_trained_on(any_school: School) -> None:
-    any_school.pin("positive")
-    any_school.round_over(first_round())
-    retrain(any_school)
-    any_school.round_over([COPY])
+def test_after_a_skipped_round_the_next_one_is_trained_on(any_training: TrainingCampaign) -> None:
+    any_training.pin("positive")
+    any_training.add_closed_round(first_round_rows())
+    any_training.retrain()
+    any_training.add_closed_round([COPY])
     with pytest.raises(RoundError):
-        retrain(any_school)
-    any_school.round_over([Row("New to all.")])
-    assert is_awaited(any_school)
-    assert retrain(any_school, FakeTrainer(any_school.models)).rotated
+        any_training.retrain()
+    any_training.add_closed_round([RoundRow("New to all.")])
+    assert is_awaited(any_training)
+    assert any_training.retrain(FakeTrainer(any_training.models)).rotated
 
 
-def test_a_round_that_is_not_split_yet_is_not_skipped(any_school: School) -> None:
-    any_school.pin("positive")
-    any_school.round_over(first_round(), split=False)
+def test_a_round_that_is_not_split_yet_is_not_skipped(any_training: TrainingCampaign) -> None:
+    any_training.pin("positive")
+    any_training.add_closed_round(first_round_rows(), split=False)
     with pytest.raises(RoundError, match="not split yet"):
-        retrain(any_school)
-    assert passed_over(any_school) == []
+        any_training.retrain()
+    assert passed_over(any_training) == []

@@ -15,10 +15,10 @@ from round_manager.tasks.contexts import pack_context
 from round_manager.tasks.rounds import draft_round, list_rounds
 from round_manager.tasks.tasks import create_task, find_task, list_tasks
 from templates import find_pack, load_pack
+from tests.campaign import Campaign
 from tests.conftest import PACKS, replace_in
 from tests.fakes.clock import NOON
 from tests.fakes.contexts import live_contexts
-from tests.integration.round_manager.stage import Stage
 
 CopyOf = Callable[[str], Path]
 
@@ -65,22 +65,22 @@ def test_creating_a_task_again_changes_nothing(store: Store) -> None:
 
 
 def test_a_changed_pack_changes_the_task_and_its_draft_but_no_round_that_was_opened(
-    stage: Stage, copy_of: CopyOf
+    campaign: Campaign, copy_of: CopyOf
 ) -> None:
     folder = copy_of("sentiment")
-    replace_in(folder / "task.yaml", f"title: {stage.spec.title}", "title: Another title")
-    task = create(stage.store, folder)
-    with stage.store.write() as session:
-        live = session.get_one(Round, stage.round.id)
+    replace_in(folder / "task.yaml", f"title: {campaign.spec.title}", "title: Another title")
+    task = create(campaign.store, folder)
+    with campaign.store.write() as session:
+        live = session.get_one(Round, campaign.round_id)
         assert spec_of(task).title == "Another title"
-        assert spec_of(live).title == stage.spec.title
+        assert spec_of(live).title == campaign.spec.title
         draft = draft_round(session, find_task(session, "sentiment"), now=NOON)
         assert (draft.number, spec_of(draft).title) == (2, "Another title")
     replace_in(folder / "task.yaml", "title: Another title", "title: A third title")
-    create(stage.store, folder)
-    with stage.store.read() as session:
+    create(campaign.store, folder)
+    with campaign.store.read() as session:
         opened, draft = list_rounds(session, find_task(session, "sentiment"))
-    assert (spec_of(opened).title, spec_of(draft).title) == (stage.spec.title, "A third title")
+    assert (spec_of(opened).title, spec_of(draft).title) == (campaign.spec.title, "A third title")
 
 
 def test_the_owners_budget_for_a_draft_stays_until_the_pack_changes_it(store: Store, copy_of: CopyOf) -> None:
@@ -159,11 +159,11 @@ def test_held_out_seed_rows_become_gold_once(store: Store, name: str) -> None:
     assert {(one.created_at, one.retired_at) for one in items} == {(NOON, None)}
 
 
-def test_the_kind_of_a_task_with_rounds_stays(stage: Stage, tmp_path: Path, copy_of: CopyOf) -> None:
+def test_the_kind_of_a_task_with_rounds_stays(campaign: Campaign, tmp_path: Path, copy_of: CopyOf) -> None:
     folder = copy_of("qa").rename(tmp_path / "sentiment")
     replace_in(folder / "task.yaml", "name: qa", "name: sentiment")
     with pytest.raises(TaskError):
-        create(stage.store, folder)
+        create(campaign.store, folder)
 
 
 def test_a_missing_task_has_a_hint_to_create_it(store: Store) -> None:
@@ -174,7 +174,7 @@ def test_a_missing_task_has_a_hint_to_create_it(store: Store) -> None:
     assert caught.value.hint == Hint("create_task", pack="sentiment")
 
 
-def test_a_stored_spec_of_an_unknown_kind_is_refused(stage: Stage) -> None:
-    stage.task.spec = {**stage.task.spec, "kind": "regression"}
+def test_a_stored_spec_of_an_unknown_kind_is_refused(campaign: Campaign) -> None:
+    campaign.task.spec = {**campaign.task.spec, "kind": "regression"}
     with pytest.raises(StoredSpecInvalid, match="kind"):
-        spec_of(stage.task)
+        spec_of(campaign.task)

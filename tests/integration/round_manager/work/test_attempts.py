@@ -20,57 +20,57 @@ from round_manager.work.errors import (
     TextTooLong,
 )
 from round_manager.work.validation_work import Judgement, judge_item
-from tests.integration.round_manager.work.conftest import LayFloor
-from tests.integration.round_manager.work.floor import Floor, shown_items
+from tests.campaign import Campaign, NewCampaign
+from tests.campaign.pages import items_to_write
 
 
-def test_an_attempt_is_stored_with_its_session_its_item_and_its_number(floor: Floor) -> None:
-    work = floor.open()
-    attempts = [floor.ask(work, text) for text in ("one", "two")]
+def test_an_attempt_is_stored_with_its_session_its_item_and_its_number(campaign: Campaign) -> None:
+    work = campaign.open_page()
+    attempts = [campaign.ask_target(work, text) for text in ("one", "two")]
     assert [(one.session_id, one.item, one.number, one.worker_id) for one in attempts] == [
         (work.id, 0, 1, work.worker_id),
         (work.id, 0, 2, work.worker_id),
     ]
     assert (attempts[0].source, attempts[0].latency_us > 0) == (Source.PAGES, True)
-    assert attempts[0].fields == {**floor.context(work).fields, "text": "one"}
+    assert attempts[0].fields == {**campaign.context_of(work).fields, "text": "one"}
 
 
-def test_the_same_text_asked_again_gives_the_same_verdict_and_uses_no_attempt(floor: Floor) -> None:
-    work = floor.open()
-    first = floor.ask(work, "one")
-    floor.ask(work, "two")
-    assert floor.ask(work, "one").id == first.id
-    with floor.store.read() as session:
-        (item,) = shown_items(session, work)
-    assert (item.attempts_left, [one.number for one in item.attempts]) == (floor.spec.work.tries - 2, [1, 2])
+def test_the_same_text_asked_again_gives_the_same_verdict_and_uses_no_attempt(campaign: Campaign) -> None:
+    work = campaign.open_page()
+    first = campaign.ask_target(work, "one")
+    campaign.ask_target(work, "two")
+    assert campaign.ask_target(work, "one").id == first.id
+    with campaign.store.read() as session:
+        (item,) = items_to_write(session, work)
+    assert (item.attempts_left, [one.number for one in item.attempts]) == (campaign.spec.work.tries - 2, [1, 2])
 
 
-def test_the_only_attempt_is_reported_as_one(lay: LayFloor) -> None:
-    floor = lay(work={"tries": 1, "tries_before_skip": 1})
-    work = floor.open()
-    with floor.store.write() as session, pytest.raises(MoreAttemptsNeeded):
-        skip(session, work, 0, now=floor.now)
-    floor.ask(work, "one")
+def test_the_only_attempt_is_reported_as_one(new_campaign: NewCampaign) -> None:
+    campaign = new_campaign(work={"tries": 1, "tries_before_skip": 1})
+    work = campaign.open_page()
+    with campaign.store.write() as session, pytest.raises(MoreAttemptsNeeded):
+        skip(session, work, 0, now=campaign.now)
+    campaign.ask_target(work, "one")
     with pytest.raises(NoAttemptsLeft):
-        floor.ask(work, "two")
+        campaign.ask_target(work, "two")
 
 
-def test_no_attempt_is_allowed_after_the_last(lay: LayFloor) -> None:
-    floor = lay(work={"tries": 2, "tries_before_skip": 2})
-    work = floor.open()
-    floor.ask(work, "one")
-    floor.ask(work, "two")
+def test_no_attempt_is_allowed_after_the_last(new_campaign: NewCampaign) -> None:
+    campaign = new_campaign(work={"tries": 2, "tries_before_skip": 2})
+    work = campaign.open_page()
+    campaign.ask_target(work, "one")
+    campaign.ask_target(work, "two")
     with pytest.raises(NoAttemptsLeft):
-        floor.ask(work, "three")
-    assert floor.ask(work, "two").number == 2
-    assert len(floor.rows(Attempt)) == 2
+        campaign.ask_target(work, "three")
+    assert campaign.ask_target(work, "two").number == 2
+    assert len(campaign.rows(Attempt)) == 2
 
 
-def test_a_verdict_on_another_text_or_by_another_model_is_not_stored(floor: Floor) -> None:
-    work = floor.open()
-    written = floor.written(work, "mine")
-    question = floor.request(work, written)
-    right = floor.judge(question)
+def test_a_verdict_on_another_text_or_by_another_model_is_not_stored(campaign: Campaign) -> None:
+    work = campaign.open_page()
+    written = campaign.page_input(work, "mine")
+    question = campaign.judge_request(work, written)
+    right = campaign.judge(question)
     said = replace(right.outputs[0], version="sentiment-ffffffffffff")
     wrong: list[Any] = [
         replace(right, inputs_hash="0" * 64),
@@ -80,24 +80,24 @@ def test_a_verdict_on_another_text_or_by_another_model_is_not_stored(floor: Floo
     ]
     for verdict in wrong:
         with pytest.raises(StaleVerdict):
-            floor.record(work, written, verdict)
-    assert floor.rows(Attempt) == []
+            campaign.record_attempt(work, written, verdict)
+    assert campaign.rows(Attempt) == []
 
 
-def test_a_verdict_that_a_sink_has_stored_without_a_worker_is_asked_for_again(floor: Floor) -> None:
-    work = floor.open()
-    written = floor.written(work, "mine")
-    question = floor.request(work, written)
-    verdict = floor.judge(question)
-    with floor.write() as session:
-        store_attempts(session, [AttemptRecord(verdict, question.fields, 1, 5, "pages", None, None)], now=floor.now)
+def test_a_verdict_that_a_sink_has_stored_without_a_worker_is_asked_for_again(campaign: Campaign) -> None:
+    work = campaign.open_page()
+    written = campaign.page_input(work, "mine")
+    question = campaign.judge_request(work, written)
+    verdict = campaign.judge(question)
+    with campaign.store.write() as session:
+        store_attempts(session, [AttemptRecord(verdict, question.fields, 1, 5, "pages", None, None)], now=campaign.now)
     with pytest.raises(StaleVerdict):
-        floor.record(work, written, verdict)
-    assert floor.record(work, written, replace(verdict, id=uuid4())).number == 1
+        campaign.record_attempt(work, written, verdict)
+    assert campaign.record_attempt(work, written, replace(verdict, id=uuid4())).number == 1
 
 
-def test_unusual_texts_are_judged_or_refused_in_one_sentence(floor: Floor) -> None:
-    work = floor.open()
+def test_unusual_texts_are_judged_or_refused_in_one_sentence(campaign: Campaign) -> None:
+    work = campaign.open_page()
     for text, error in (
         ("", InvalidInput),
         (" \n ", InvalidInput),
@@ -106,43 +106,43 @@ def test_unusual_texts_are_judged_or_refused_in_one_sentence(floor: Floor) -> No
         ("half \ud83d", InvalidInput),
     ):
         with pytest.raises(error):
-            floor.ask(work, text)
+            campaign.ask_target(work, text)
     for text in ("🦊🦊🦊", "\u202eקרא אותי", "<script>alert(1)</script>", "'; DROP TABLE attempt; --", "\\u0000"):
-        attempt = floor.ask(work, text)
-        assert floor.one(attempt).fields["text"] == text
-        assert floor.ask(work, text).id == attempt.id
+        attempt = campaign.ask_target(work, text)
+        assert campaign.reload(attempt).fields["text"] == text
+        assert campaign.ask_target(work, text).id == attempt.id
 
 
-def test_a_page_cannot_set_the_context(lay: LayFloor) -> None:
-    floor = lay("nli")
-    work = floor.open()
+def test_a_page_cannot_set_the_context(new_campaign: NewCampaign) -> None:
+    campaign = new_campaign("nli")
+    work = campaign.open_page()
     written = PageInput({"hypothesis": "Nobody sleeps.", "premise": "My own premise."})
-    assert floor.ask(work, written).fields["premise"] == floor.context(work).fields["premise"]
+    assert campaign.ask_target(work, written).fields["premise"] == campaign.context_of(work).fields["premise"]
 
 
-def test_items_of_other_sessions_are_out_of_reach(floor: Floor) -> None:
-    mine = floor.open("W1")
+def test_items_of_other_sessions_are_out_of_reach(campaign: Campaign) -> None:
+    mine = campaign.open_page("W1")
     for item in (-1, 1, 999, 2**63, 2**80):
         with pytest.raises(PageUnknown):
-            floor.ask(mine, PageInput({"text": "x"}), item)
+            campaign.ask_target(mine, PageInput({"text": "x"}), item)
         with pytest.raises(PageUnknown):
-            floor.hand_in(mine, PageInput({"text": "x"}), item)
+            campaign.submit_example(mine, PageInput({"text": "x"}), item)
 
 
-def test_creation_and_validation_items_are_not_mixed_up(floor: Floor) -> None:
-    floor.pending()
-    writing, checking = floor.open("W1"), floor.open("W2", kind=HitKind.VALIDATE)
+def test_creation_and_validation_items_are_not_mixed_up(campaign: Campaign) -> None:
+    campaign.add_example()
+    writing, checking = campaign.open_page("W1"), campaign.open_page("W2", kind=HitKind.VALIDATE)
     with pytest.raises(PageUnknown):
-        floor.ask(checking, PageInput({"text": "x"}))
-    with floor.write() as session, pytest.raises(PageUnknown):
-        judge_item(session, writing, 0, Judgement(label="positive"), now=floor.now)
+        campaign.ask_target(checking, PageInput({"text": "x"}))
+    with campaign.store.write() as session, pytest.raises(PageUnknown):
+        judge_item(session, writing, 0, Judgement(label="positive"), now=campaign.now)
 
 
-def test_nothing_is_remembered_across_items_or_sessions(lay: LayFloor) -> None:
-    floor = lay(work={"examples_per_hit": 2})
-    work, other = floor.open("W1"), floor.open("W2")
-    floor.ask(work, PageInput({"text": "x"}), 0)
-    mine, next_one, others = floor.items(work)[0], floor.items(work)[1], floor.items(other)[0]
+def test_nothing_is_remembered_across_items_or_sessions(new_campaign: NewCampaign) -> None:
+    campaign = new_campaign(work={"examples_per_hit": 2})
+    work, other = campaign.open_page("W1"), campaign.open_page("W2")
+    campaign.ask_target(work, PageInput({"text": "x"}), 0)
+    mine, next_one, others = campaign.items(work)[0], campaign.items(work)[1], campaign.items(other)[0]
     text = PageInput({"text": "x"})
     assert mine.attempt_on(mine.input_of(text)) is not None
     assert next_one.attempt_on(next_one.input_of(text)) is None

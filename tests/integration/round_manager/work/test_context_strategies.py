@@ -16,9 +16,8 @@ from round_manager.work import context_strategies
 from round_manager.work.context_strategies import RANKS
 from round_manager.work.errors import NothingToDo
 from round_manager.work.leases import lease_contexts
+from tests.campaign import Campaign, NewCampaign
 from tests.fakes.contexts import live_contexts
-from tests.integration.round_manager.conftest import BeginSeason
-from tests.integration.round_manager.season import Season
 from tests.integration.round_manager.work.test_context_leases import MANY, spread
 from tests.integration.round_manager.work.test_context_uploads import row, upload
 
@@ -38,16 +37,16 @@ def window(monkeypatch: pytest.MonkeyPatch) -> int:
 
 
 @pytest.mark.parametrize("statistics", ["fresh", "stale", "missing"])
-def test_no_query_scans_all_contexts(season: Season, statistics: str) -> None:
+def test_no_query_scans_all_contexts(campaign: Campaign, statistics: str) -> None:
     if statistics == "stale":
-        _analyze(season)
-    spread(season)
+        _analyze(campaign)
+    spread(campaign)
     if statistics == "fresh":
-        _analyze(season)
-    page = season.floor.open("W1")
+        _analyze(campaign)
+    page = campaign.open_page("W1")
     for strategy in RANKS:
-        with season.store.dry_run() as session:
-            asked = _asked_for(session, season, strategy, page)
+        with campaign.store.dry_run() as session:
+            asked = _asked_for(session, campaign, strategy, page)
             assert len(asked) > 3
             if session.get_bind().dialect.name == "sqlite":
                 plans = [_plan(session, statement, values) for statement, values, _ in asked]
@@ -59,14 +58,14 @@ def test_no_query_scans_all_contexts(season: Season, statistics: str) -> None:
                 assert most <= 2 * context_strategies.WINDOW < MANY / 4, strategy
 
 
-def _analyze(season: Season) -> None:
+def _analyze(campaign: Campaign) -> None:
     """Let PostgreSQL collect statistics; SQLite plans without them."""
-    if season.store.engine.dialect.name == "postgresql":
-        with season.store.write() as session:
+    if campaign.store.engine.dialect.name == "postgresql":
+        with campaign.store.write() as session:
             session.execute(text("ANALYZE context_tally"))
 
 
-def _asked_for(session: Any, season: Season, strategy: str, page: WorkSession) -> list[tuple[str, Any, bool]]:
+def _asked_for(session: Any, campaign: Campaign, strategy: str, page: WorkSession) -> list[tuple[str, Any, bool]]:
     """Return the statements that lease many contexts to a worker at once."""
     asked: list[tuple[str, Any, bool]] = []
     in_order = False
@@ -78,9 +77,9 @@ def _asked_for(session: Any, season: Season, strategy: str, page: WorkSession) -
         elif statement.startswith("SELECT"):
             asked.append((statement, values, in_order))
 
-    event.listen(season.store.engine, "before_cursor_execute", note)
-    lease_contexts(session, page, season.round, _spec(season, strategy), 120, now=season.floor.now)
-    event.remove(season.store.engine, "before_cursor_execute", note)
+    event.listen(campaign.store.engine, "before_cursor_execute", note)
+    lease_contexts(session, page, campaign.round, _spec(campaign, strategy), 120, now=campaign.now)
+    event.remove(campaign.store.engine, "before_cursor_execute", note)
     return asked
 
 
@@ -105,102 +104,105 @@ def _rows_read(session: Any, statement: str, values: Any, in_order: bool) -> int
     return max(steps(told[0]["Plan"]))
 
 
-def test_a_draw_among_many_favours_no_context(season: Season, window: int) -> None:
-    _lay_out(season, contexts=8 * window)
-    drawn = Counter(_drawn(season, "least_used"))
-    everyone = sorted(_living(season))
+def test_a_draw_among_many_favours_no_context(campaign: Campaign, window: int) -> None:
+    _lay_out(campaign, contexts=8 * window)
+    drawn = Counter(_drawn(campaign, "least_used"))
+    everyone = sorted(_living(campaign))
     parts = [sum(drawn[one] for one in everyone[first : first + window]) for first in range(0, len(everyone), window)]
     assert _chi_square(parts, [DRAWS / 8] * 8) < LARGEST_CHI_SQUARE[8]
     # Of five draws among eight, four come for the first time.
     assert len(drawn) > len(everyone) / 3
 
 
-def test_a_leased_context_is_drawn_as_often_as_others_of_its_rank(season: Season, window: int) -> None:
-    _lay_out(season, contexts=4 * window)
-    others = season.floor.pending("OTHERS").author_id
-    written_on = sorted(_living(season))[::4]
-    with season.store.write() as session:
+def test_a_leased_context_is_drawn_as_often_as_others_of_its_rank(campaign: Campaign, window: int) -> None:
+    _lay_out(campaign, contexts=4 * window)
+    others = campaign.add_example("OTHERS").author_id
+    written_on = sorted(_living(campaign))[::4]
+    with campaign.store.write() as session:
         used = ContextTally.context_id.not_in(written_on)
         session.execute(update(ContextTally).where(used).values(used=1))
-    drawn = list(_drawn(season, "least_used", leased=written_on, to=others))
+    drawn = list(_drawn(campaign, "least_used", leased=written_on, to=others))
     share = sum(one in written_on for one in drawn)
     assert _chi_square([share, DRAWS - share], [DRAWS / 4, DRAWS * 3 / 4]) < LARGEST_CHI_SQUARE[2]
 
 
 @STRATEGIES
-def test_a_worker_who_had_all_contexts_but_one_gets_the_last_one(season: Season, window: int, strategy: str) -> None:
-    _lay_out(season, contexts=4 * window)
-    page = season.floor.open("W1")
-    *had, left = sorted(_living(season) - {season.floor.context(page).id})
-    now = season.floor.now
+def test_a_worker_who_had_all_contexts_but_one_gets_the_last_one(
+    campaign: Campaign, window: int, strategy: str
+) -> None:
+    _lay_out(campaign, contexts=4 * window)
+    page = campaign.open_page("W1")
+    *had, left = sorted(_living(campaign) - {campaign.context_of(page).id})
+    now = campaign.now
     span: dict[str, Any] = {"leased_at": now, "expires_at": page.expires_at, "ended_at": now}
-    with season.store.write() as session:
+    with campaign.store.write() as session:
         session.execute(update(ContextTally).where(ContextTally.context_id == left).values(used=3, fooled=2))
         for one in had:
             mine: dict[str, Any] = {"context_id": one, "worker_id": page.worker_id, "session_id": page.id}
             session.add(Lease(**mine, outcome=LeaseEnd.USED, **span))
-    with season.store.dry_run() as session:
-        work, spec = session.get_one(WorkSession, page.id), _spec(season, strategy)
-        assert lease_contexts(session, work, season.round, spec, 3, now=now) == [left]
-        assert lease_contexts(session, work, season.round, spec, 3, now=now) == []
+    with campaign.store.dry_run() as session:
+        work, spec = session.get_one(WorkSession, page.id), _spec(campaign, strategy)
+        assert lease_contexts(session, work, campaign.round, spec, 3, now=now) == [left]
+        assert lease_contexts(session, work, campaign.round, spec, 3, now=now) == []
 
 
 @STRATEGIES
-def test_contexts_added_to_an_open_round_are_leased_and_removed_ones_are_not(begin: BeginSeason, strategy: str) -> None:
-    season = begin(contexts=2, rounds={"context_strategy": strategy})
-    floor = season.floor
-    old = [floor.context(floor.open(f"W{number}")).key for number in range(2)]
-    upload(season, [row("b"), row("a")])
-    new = [floor.context(floor.open(f"X{number}")).key for number in range(2)]
+def test_contexts_added_to_an_open_round_are_leased_and_removed_ones_are_not(
+    new_campaign: NewCampaign, strategy: str
+) -> None:
+    campaign = new_campaign(contexts=2, rounds={"context_strategy": strategy})
+    old = [campaign.context_of(campaign.open_page(f"W{number}")).key for number in range(2)]
+    upload(campaign, [row("b"), row("a")])
+    new = [campaign.context_of(campaign.open_page(f"X{number}")).key for number in range(2)]
     assert set(new) == {"a", "b"}
-    upload(season, [row("c"), row("a")], replace=True)
+    upload(campaign, [row("c"), row("a")], replace=True)
     # A worker writes on a, and none on c.
-    assert floor.context(floor.open("Y1")).key == "c"
-    assert {floor.context(floor.open(f"Z{number}")).key for number in range(4)} == {"a", "c"}
-    upload(season, [row("b"), row("a"), row("c")], replace=True)
+    assert campaign.context_of(campaign.open_page("Y1")).key == "c"
+    assert {campaign.context_of(campaign.open_page(f"Z{number}")).key for number in range(4)} == {"a", "c"}
+    upload(campaign, [row("b"), row("a"), row("c")], replace=True)
     # One worker still writes on b, which is active again.
-    assert floor.context(floor.open("V1")).key == "b"
+    assert campaign.context_of(campaign.open_page("V1")).key == "b"
     assert set(old).isdisjoint({"a", "b", "c"})
     if strategy == "in_order":
         assert new == ["b", "a"]
 
 
-def test_a_changed_order_applies_to_an_open_round(begin: BeginSeason) -> None:
-    season = begin(contexts=2, rounds={"context_strategy": "in_order"})
-    upload(season, [row("a"), row("b"), row("c")], replace=True)
-    upload(season, [row("c"), row("a"), row("b")], replace=True)
-    given = [season.floor.context(season.floor.open(f"W{number}")).key for number in range(4)]
+def test_a_changed_order_applies_to_an_open_round(new_campaign: NewCampaign) -> None:
+    campaign = new_campaign(contexts=2, rounds={"context_strategy": "in_order"})
+    upload(campaign, [row("a"), row("b"), row("c")], replace=True)
+    upload(campaign, [row("c"), row("a"), row("b")], replace=True)
+    given = [campaign.context_of(campaign.open_page(f"W{number}")).key for number in range(4)]
     assert given == ["c", "a", "b", "c"]
 
 
-def test_no_page_opens_when_all_contexts_are_retired(season: Season) -> None:
-    with season.store.write() as session:
-        session.execute(update(Context).values(retired_at=season.floor.now))
+def test_no_page_opens_when_all_contexts_are_retired(campaign: Campaign) -> None:
+    with campaign.store.write() as session:
+        session.execute(update(Context).values(retired_at=campaign.now))
     with pytest.raises(NothingToDo):
-        season.floor.open("W1")
+        campaign.open_page("W1")
 
 
-def _lay_out(season: Season, contexts: int) -> None:
-    upload(season, [row(f"c{number}") for number in range(contexts)], replace=True)
-    with season.store.write() as session:
+def _lay_out(campaign: Campaign, contexts: int) -> None:
+    upload(campaign, [row(f"c{number}") for number in range(contexts)], replace=True)
+    with campaign.store.write() as session:
         # Drawn with this, so that it is the same draw each time.
-        session.get_one(Task, season.floor.task.id).worker_salt = "0" * 64
+        session.get_one(Task, campaign.task.id).worker_salt = "0" * 64
 
 
-def _living(season: Season) -> set[int]:
-    with season.store.read() as session:
-        return {one.id for one in live_contexts(session, season.floor.task.id)}
+def _living(campaign: Campaign) -> set[int]:
+    with campaign.store.read() as session:
+        return {one.id for one in live_contexts(session, campaign.task.id)}
 
 
-def _spec(season: Season, strategy: str) -> Any:
-    rounds = season.floor.spec.rounds.model_copy(update={"context_strategy": strategy})
-    return season.floor.spec.model_copy(update={"rounds": rounds})
+def _spec(campaign: Campaign, strategy: str) -> Any:
+    rounds = campaign.spec.rounds.model_copy(update={"context_strategy": strategy})
+    return campaign.spec.model_copy(update={"rounds": rounds})
 
 
-def _drawn(season: Season, strategy: str, leased: list[int] | None = None, to: int | None = None) -> Iterator[int]:
+def _drawn(campaign: Campaign, strategy: str, leased: list[int] | None = None, to: int | None = None) -> Iterator[int]:
     """Return the context that each of many workers with a fixed seed would get next, while these are leased."""
-    page, spec, now = season.floor.open("W1"), _spec(season, strategy), season.floor.now
-    with season.store.dry_run() as session:
+    page, spec, now = campaign.open_page("W1"), _spec(campaign, strategy), campaign.now
+    with campaign.store.dry_run() as session:
         session.execute(delete(WorkItem))
         session.execute(delete(Lease))
         for one in leased or ():
@@ -208,7 +210,7 @@ def _drawn(season: Season, strategy: str, leased: list[int] | None = None, to: i
         work = session.get_one(WorkSession, page.id)
         for number in range(DRAWS):
             set_committed_value(work, "public_id", UUID(int=number))
-            yield from lease_contexts(session, work, season.round, spec, 1, now=now)
+            yield from lease_contexts(session, work, campaign.round, spec, 1, now=now)
             mine = delete(Lease).where(Lease.session_id == page.id)
             session.execute(mine.execution_options(synchronize_session=False))
 

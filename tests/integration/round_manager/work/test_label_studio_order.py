@@ -4,8 +4,7 @@ import pytest
 
 from round_manager.labelstudio.tasks import plan_creation, unsent_tasks
 from round_manager.models import Context, ContextTally, LabelStudioLink, ProjectKind, Task
-from tests.integration.round_manager.conftest import BeginSeason
-from tests.integration.round_manager.season import Season
+from tests.campaign import Campaign, NewCampaign
 
 # By their places in the owner's file: examples on each context, and how many of them fooled.
 USED = [3, 0, 2, 2, 1, 0, 4, 1]
@@ -17,33 +16,33 @@ ORDERS = {
 }
 
 
-def sent(season: Season) -> list[int]:
+def sent(campaign: Campaign) -> list[int]:
     """The places of the contexts in the order in which they are sent."""
-    contexts = season.floor.rows(Context, Context.retired_at.is_(None))
-    with season.store.write() as session:
+    contexts = campaign.rows(Context, Context.retired_at.is_(None))
+    with campaign.store.write() as session:
         for one, used, fooled in zip(contexts, USED, FOOLED, strict=True):
-            tally = session.get_one(ContextTally, (season.round.id, one.id))
+            tally = session.get_one(ContextTally, (campaign.round_id, one.id))
             tally.used, tally.fooled = used, fooled
-        link = LabelStudioLink(task_id=season.floor.task.id, kind=ProjectKind.CREATE, url="http://ls", project=1)
+        link = LabelStudioLink(task_id=campaign.task.id, kind=ProjectKind.CREATE, url="http://ls", project=1)
         session.add(link)
         session.flush()
-        plan_creation(session, link, season.floor.spec, now=season.floor.now)
+        plan_creation(session, link, campaign.spec, now=campaign.now)
         keys = [one.context.id for one in unsent_tasks(session, link) if one.context]
     return [[one.key for one in contexts].index(key) for key in keys]
 
 
 @pytest.mark.parametrize("strategy", ORDERS)
 def test_contexts_are_sent_in_the_strategys_order_and_ties_in_the_owners_order(
-    begin: BeginSeason, strategy: str
+    new_campaign: NewCampaign, strategy: str
 ) -> None:
-    assert sent(begin(rounds={"context_strategy": strategy})) == ORDERS[strategy]
+    assert sent(new_campaign(rounds={"context_strategy": strategy})) == ORDERS[strategy]
 
 
-def test_a_uniform_order_is_drawn(begin: BeginSeason) -> None:
-    season = begin(rounds={"context_strategy": "uniform"})
-    with season.store.write() as session:
+def test_a_uniform_order_is_drawn(new_campaign: NewCampaign) -> None:
+    campaign = new_campaign(rounds={"context_strategy": "uniform"})
+    with campaign.store.write() as session:
         # Drawn with this, so that it is the same draw each time.
-        session.get_one(Task, season.floor.task.id).worker_salt = "0" * 64
-    order = sent(season)
+        session.get_one(Task, campaign.task.id).worker_salt = "0" * 64
+    order = sent(campaign)
     assert sorted(order) == list(range(8))
     assert order != list(range(8))

@@ -14,8 +14,7 @@ from round_manager.work.context_strategies import RANKS, ContextUsage
 from round_manager.work.errors import NothingToDo
 from round_manager.work.sessions import sweep
 from round_manager.work.validation_work import Judgement
-from tests.integration.round_manager.work.conftest import LayFloor
-from tests.integration.round_manager.work.floor import Floor
+from tests.campaign import Campaign, NewCampaign
 
 WORKERS = ["W1", "W2", "W3"]
 STEPS = st.lists(
@@ -32,20 +31,20 @@ STEPS = st.lists(
 class Walk:
     """Random actions of several workers."""
 
-    def __init__(self, floor: Floor) -> None:
-        self.floor = floor
+    def __init__(self, campaign: Campaign) -> None:
+        self.campaign = campaign
         self.pages: list[WorkSession] = []
 
     def step(self, what: str, worker: str, number: int) -> None:
         """Run one action, and check the rules after it."""
-        floor = self.floor
+        campaign = self.campaign
         if what == "wait":
-            floor.clock.advance(timedelta(minutes=7 * number))
+            campaign.clock.advance(timedelta(minutes=7 * number))
         elif what == "sweep":
-            with floor.write() as session:
-                sweep(session, now=floor.now)
+            with campaign.store.write() as session:
+                sweep(session, now=campaign.now)
         elif what == "example":
-            floor.pending(worker, wanted=1 + number % 3)
+            campaign.add_example(worker, wanted=1 + number % 3)
         elif what in ("write", "check"):
             self.open(worker, HitKind.CREATE if what == "write" else HitKind.VALIDATE)
         elif self.pages:
@@ -55,45 +54,45 @@ class Walk:
     def open(self, worker: str, kind: HitKind) -> None:
         before, held = self.standings(worker), self.held(worker)
         try:
-            page = self.floor.open(worker, kind=kind)
+            page = self.campaign.open_page(worker, kind=kind)
         except NothingToDo:
             return
         self.pages.append(page)
         if kind is HitKind.CREATE and not before:
             # Nothing else is left: what their own pages have held the longest.
-            assert self.floor.context(page).id == held[0]
+            assert self.campaign.context_of(page).id == held[0]
         elif kind is HitKind.CREATE:
             # The context is one that the strategy ranks first among those that this worker may have.
-            rank = RANKS[self.floor.spec.rounds.context_strategy]
-            chosen = before[self.floor.context(page).id]
+            rank = RANKS[self.campaign.spec.rounds.context_strategy]
+            chosen = before[self.campaign.context_of(page).id]
             assert rank(chosen) == min(rank(one) for one in before.values())
         else:
             self.check_wanted(page)
 
     def end(self, what: str, worker: str, page: WorkSession) -> None:
-        floor = self.floor
-        is_open = floor.one(page).status is SessionStatus.OPEN and floor.now < page.expires_at
-        is_checking = bool(floor.rows(WorkItem, WorkItem.session_id == page.id, WorkItem.example_id.is_not(None)))
+        campaign = self.campaign
+        is_open = campaign.reload(page).status is SessionStatus.OPEN and campaign.now < page.expires_at
+        is_checking = bool(campaign.rows(WorkItem, WorkItem.session_id == page.id, WorkItem.example_id.is_not(None)))
         if what == "done" and is_open:
             if is_checking:
-                floor.judge_all(page, Judgement(label="positive"))
+                campaign.judge_all(page, Judgement(label="positive"))
             else:
-                floor.write_all(page)
-            floor.finish(page)
+                campaign.write_examples(page)
+            campaign.finish_page(page)
         elif what == "confirm":
-            floor.confirm(page)
+            campaign.confirm(page)
         elif what == "forge":
-            floor.confirm(page, worker=worker)
+            campaign.confirm(page, worker=worker)
 
     def standings(self, worker: str) -> dict[int, ContextUsage]:
         """Every context that this worker may have now, counted in the plainest way."""
-        floor = self.floor
-        live = Counter(lease.context_id for lease in floor.live_leases())
-        written = [row for row in floor.rows(Example) if row.context_id]
-        names = {row.id: row.external_id for row in floor.rows(Worker)}
-        pages = [page for page in floor.rows(WorkSession) if names[page.worker_id] == worker]
+        campaign = self.campaign
+        live = Counter(lease.context_id for lease in campaign.live_leases())
+        written = [row for row in campaign.rows(Example) if row.context_id]
+        names = {row.id: row.external_id for row in campaign.rows(Worker)}
+        pages = [page for page in campaign.rows(WorkSession) if names[page.worker_id] == worker]
         mine = {page.id for page in pages if self.stands(page)}
-        had = {lease.context_id for lease in floor.rows(Lease) if lease.session_id in mine}
+        had = {lease.context_id for lease in campaign.rows(Lease) if lease.session_id in mine}
         had |= {row.context_id for row in written if row.session_id in mine and row.status != "unconfirmed"}
         return {
             row.id: ContextUsage(
@@ -103,37 +102,37 @@ class Walk:
                 sum(one.context_id == row.id and one.fooled for one in written),
                 live[row.id],
             )
-            for row in floor.rows(Context, Context.retired_at.is_(None))
+            for row in campaign.rows(Context, Context.retired_at.is_(None))
             if row.id not in had
         }
 
     def held(self, worker: str) -> list[int]:
         """The contexts on this worker's pages, the longest held first."""
-        mine = {row.id for row in self.floor.rows(Worker) if row.external_id == worker}
-        leases = [one for one in self.floor.live_leases() if one.context_id and one.worker_id in mine]
+        mine = {row.id for row in self.campaign.rows(Worker) if row.external_id == worker}
+        leases = [one for one in self.campaign.live_leases() if one.context_id and one.worker_id in mine]
         return [int(one.context_id or 0) for one in sorted(leases, key=lambda one: (one.leased_at, one.id))]
 
     def stands(self, page: WorkSession) -> bool:
         if page.status is SessionStatus.OPEN:
-            return self.floor.now < page.expires_at
+            return self.campaign.now < page.expires_at
         return page.status in (SessionStatus.SUBMITTED, SessionStatus.CONFIRMED)
 
     def check_wanted(self, page: WorkSession) -> None:
         """No example was handed out beyond the votes that it wants, nor to its author, nor twice."""
-        floor = self.floor
-        for row in floor.rows(WorkItem, WorkItem.session_id == page.id):
-            example = floor.rows(Example, Example.id == row.example_id)[0]
-            live = [one for one in floor.live_leases() if one.example_id == example.id]
-            votes = floor.rows(Vote, Vote.example_id == example.id)
+        campaign = self.campaign
+        for row in campaign.rows(WorkItem, WorkItem.session_id == page.id):
+            example = campaign.rows(Example, Example.id == row.example_id)[0]
+            live = [one for one in campaign.live_leases() if one.example_id == example.id]
+            votes = campaign.rows(Vote, Vote.example_id == example.id)
             assert len(live) + len(votes) <= example.votes_wanted
             assert example.author_id != page.worker_id
             assert page.worker_id not in {vote.worker_id for vote in votes}
 
     def check_rules(self) -> None:
-        floor = self.floor
-        held = Counter((one.worker_id, one.context_id, one.example_id) for one in floor.live_leases())
+        campaign = self.campaign
+        held = Counter((one.worker_id, one.context_id, one.example_id) for one in campaign.live_leases())
         assert set(held.values()) <= {1}
-        with floor.store.read() as session:
+        with campaign.store.read() as session:
             ended = session.execute(
                 select(WorkSession.status, func.count())
                 .join(Lease, Lease.session_id == WorkSession.id)
@@ -148,10 +147,10 @@ class Walk:
     [("in_order", context_strategies.WINDOW), ("uniform", 2), ("least_fooled", 1)],
 )
 def test_leases_follow_their_rules_after_any_sequence_of_actions(
-    lay: LayFloor, monkeypatch: pytest.MonkeyPatch, strategy: str, window: int
+    new_campaign: NewCampaign, monkeypatch: pytest.MonkeyPatch, strategy: str, window: int
 ) -> None:
     monkeypatch.setattr(context_strategies, "WINDOW", window)
-    floor = lay(contexts=4, validation={"gold_rate": 0.0}, rounds={"context_strategy": strategy})
+    campaign = new_campaign(contexts=4, validation={"gold_rate": 0.0}, rounds={"context_strategy": strategy})
 
     @settings(
         max_examples=3,
@@ -163,9 +162,9 @@ def test_leases_follow_their_rules_after_any_sequence_of_actions(
     )
     @given(steps=STEPS)
     def walk(steps: list[tuple[str, str, int]]) -> None:
-        walked = Walk(floor)
+        walked = Walk(campaign)
         for step in steps:
             walked.step(*step)
 
     walk()
-    assert len({lease.outcome for lease in floor.rows(Lease)}) > 1, "the walk came nowhere"
+    assert len({lease.outcome for lease in campaign.rows(Lease)}) > 1, "the walk came nowhere"

@@ -7,31 +7,31 @@ import pytest
 from round_manager.bulk_rows import pseudonym
 from round_manager.models import Worker
 from round_manager.work.reports import report
+from tests.campaign import MINUTE, Campaign
 from tests.conftest import Outfox
-from tests.integration.round_manager.work.floor import MINUTE, Floor
 
 
 @pytest.fixture
-def owner(outfox: Outfox, floor: Floor, monkeypatch: pytest.MonkeyPatch) -> Outfox:
-    """The command, on the floor's own database."""
-    monkeypatch.setenv("OUTFOX_DATABASE_URL", floor.store.engine.url.render_as_string(hide_password=False))
+def owner(outfox: Outfox, campaign: Campaign, monkeypatch: pytest.MonkeyPatch) -> Outfox:
+    """The command, on the campaign's own database."""
+    monkeypatch.setenv("OUTFOX_DATABASE_URL", campaign.store.engine.url.render_as_string(hide_password=False))
     return outfox
 
 
-def test_reports_are_listed_newest_first_without_worker_ids(owner: Outfox, floor: Floor) -> None:
+def test_reports_are_listed_newest_first_without_worker_ids(owner: Outfox, campaign: Campaign) -> None:
     assert owner("crowd", "reports", "sentiment").out == "there are no reports about sentiment\n"
-    first, second = floor.open("WORKER1"), floor.open("WORKER2")
-    with floor.write() as session:
-        report(session, first, 0, "The text is\nin French.", now=floor.now)
-    floor.clock.advance(MINUTE)
-    with floor.write() as session:
-        report(session, second, None, "The button is [bold]hidden[/bold].", now=floor.now)
-    floor.write_all(first)
-    floor.confirm(first)
+    first, second = campaign.open_page("WORKER1"), campaign.open_page("WORKER2")
+    with campaign.store.write() as session:
+        report(session, first, 0, "The text is\nin French.", now=campaign.now)
+    campaign.clock.advance(MINUTE)
+    with campaign.store.write() as session:
+        report(session, second, None, "The button is [bold]hidden[/bold].", now=campaign.now)
+    campaign.write_examples(first)
+    campaign.confirm(first)
 
     ran = owner("crowd", "reports", "sentiment", "--json")
     told = json.loads(ran.out)
-    names = {one.external_id: pseudonym(floor.task, one) for one in floor.rows(Worker)}
+    names = {one.external_id: pseudonym(campaign.task, one) for one in campaign.rows(Worker)}
     assert [(one["worker"], one["confirmed"], one["item"], one["text"]) for one in told] == [
         (names["WORKER2"], False, None, "The button is [bold]hidden[/bold]."),
         (names["WORKER1"], True, 1, "The text is\nin French."),

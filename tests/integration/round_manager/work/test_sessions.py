@@ -4,64 +4,63 @@ from round_manager.crowd.reviews import undecided
 from round_manager.models import HitKind
 from round_manager.work.quizzes import take_quiz
 from round_manager.work.validation_work import Judgement, judge_item
-from tests.integration.round_manager.work.conftest import LayFloor
-from tests.integration.round_manager.work.floor import MARKET, Floor
+from tests.campaign import MARKET, Campaign, NewCampaign
 
 POSITIVE = Judgement(label="positive")
 
 
-def unfinished(floor: Floor, *, our_pages: bool = True) -> list[str]:
-    with floor.store.read() as session:
-        found = undecided(session, MARKET, floor.task.id, our_pages=our_pages)
+def unfinished(campaign: Campaign, *, our_pages: bool = True) -> list[str]:
+    with campaign.store.read() as session:
+        found = undecided(session, MARKET, campaign.task.id, our_pages=our_pages)
     return [one.assignment_id for one in found if one.page_unfinished]
 
 
-def test_a_creation_page_is_finished_with_its_last_example(lay: LayFloor) -> None:
-    floor = lay(work={"examples_per_hit": 2})
-    done, half = floor.open("W1"), floor.open("W2")
-    floor.write_all(done)
-    text = floor.fooling(half)
-    floor.ask(half, text)
-    floor.hand_in(half, text)
+def test_a_creation_page_is_finished_with_its_last_example(new_campaign: NewCampaign) -> None:
+    campaign = new_campaign(work={"examples_per_hit": 2})
+    done, half = campaign.open_page("W1"), campaign.open_page("W2")
+    campaign.write_examples(done)
+    text = campaign.page_text(half)
+    campaign.ask_target(half, text)
+    campaign.submit_example(half, text)
     for page in (done, half):
-        floor.confirm(page)
-    assert unfinished(floor) == [half.claimed_assignment]
-    assert unfinished(floor, our_pages=False) == []
+        campaign.confirm(page)
+    assert unfinished(campaign) == [half.claimed_assignment]
+    assert unfinished(campaign, our_pages=False) == []
 
 
-def test_a_validation_page_is_finished_with_its_last_judgement(lay: LayFloor) -> None:
-    floor = lay(validation={"gold_rate": 0.0})
+def test_a_validation_page_is_finished_with_its_last_judgement(new_campaign: NewCampaign) -> None:
+    campaign = new_campaign(validation={"gold_rate": 0.0})
     for _ in range(2):
-        floor.pending(wanted=2)
-    done, half = floor.validating("V1"), floor.validating("V2")
-    floor.judge_all(done, POSITIVE)
-    with floor.write() as session:
-        judge_item(session, half, 0, POSITIVE, now=floor.now)
+        campaign.add_example(wanted=2)
+    done, half = campaign.open_validation_page("V1"), campaign.open_validation_page("V2")
+    campaign.judge_all(done, POSITIVE)
+    with campaign.store.write() as session:
+        judge_item(session, half, 0, POSITIVE, now=campaign.now)
     for page in (done, half):
-        floor.confirm(page)
-    assert unfinished(floor) == [half.claimed_assignment]
+        campaign.confirm(page)
+    assert unfinished(campaign) == [half.claimed_assignment]
 
 
-def test_a_quiz_is_finished_when_it_is_answered_correctly_or_not(floor: Floor) -> None:
-    assert floor.spec.quiz is not None
-    done, untouched = floor.open("W1", kind=HitKind.QUIZ), floor.open("W2", kind=HitKind.QUIZ)
-    with floor.write() as session:
-        take_quiz(session, done, [0 for _ in floor.spec.quiz.questions], now=floor.now)
+def test_a_quiz_is_finished_when_it_is_answered_correctly_or_not(campaign: Campaign) -> None:
+    assert campaign.spec.quiz is not None
+    done, untouched = campaign.open_page("W1", kind=HitKind.QUIZ), campaign.open_page("W2", kind=HitKind.QUIZ)
+    with campaign.store.write() as session:
+        take_quiz(session, done, [0 for _ in campaign.spec.quiz.questions], now=campaign.now)
     for page in (done, untouched):
-        floor.confirm(page)
-    assert unfinished(floor) == [untouched.claimed_assignment]
+        campaign.confirm(page)
+    assert unfinished(campaign) == [untouched.claimed_assignment]
 
 
-def test_another_workers_page_does_not_count(floor: Floor) -> None:
-    page = floor.open("FORGED")
-    floor.write_all(page)
-    floor.confirm(page, "W1")
-    assert unfinished(floor) == [page.claimed_assignment]
+def test_another_workers_page_does_not_count(campaign: Campaign) -> None:
+    page = campaign.open_page("FORGED")
+    campaign.write_examples(page)
+    campaign.confirm(page, "W1")
+    assert unfinished(campaign) == [page.claimed_assignment]
 
 
-def test_a_worker_who_was_at_work_when_the_round_was_closed_has_done_enough(floor: Floor) -> None:
-    page = floor.open()
-    floor.confirm(page)
-    assert unfinished(floor) == [page.claimed_assignment]
-    floor.close_round()
-    assert unfinished(floor) == []
+def test_a_worker_who_was_at_work_when_the_round_was_closed_has_done_enough(campaign: Campaign) -> None:
+    page = campaign.open_page()
+    campaign.confirm(page)
+    assert unfinished(campaign) == [page.claimed_assignment]
+    campaign.mark_closed()
+    assert unfinished(campaign) == []

@@ -6,66 +6,72 @@ from round_manager.errors import VoteRefused
 from round_manager.examples.submissions import submit
 from round_manager.models import Example, ExampleStatus, Round, RoundStatus, Source, Vote
 from round_manager.work.validation_work import cast_vote
+from tests.campaign import Campaign, NewCampaign
 from tests.fakes.clock import NOON
-from tests.integration.round_manager.stage import Stage
 
 
-def example_of(stage: Stage) -> int:
-    given = stage.submission()
-    with stage.store.write() as session:
-        return submit(session, session.get_one(Round, stage.round.id), given, stage.verdict(given), now=NOON).id
+@pytest.fixture
+def campaign(new_campaign: NewCampaign) -> Campaign:
+    """A campaign with two users of Label Studio."""
+    return new_campaign(label_studio=True)
 
 
-def vote(stage: Stage, example: int, worker: int | None = None, **judgement: Any) -> Vote:
-    with stage.store.write() as session:
+def example_of(campaign: Campaign) -> int:
+    given = campaign.submission()
+    with campaign.store.write() as session:
+        return submit(session, session.get_one(Round, campaign.round_id), given, campaign.verdict(given), now=NOON).id
+
+
+def vote(campaign: Campaign, example: int, worker: int | None = None, **judgement: Any) -> Vote:
+    with campaign.store.write() as session:
         return cast_vote(
             session,
             session.get_one(Example, example),
-            stage.voter if worker is None else worker,
+            campaign.voter if worker is None else worker,
             source=Source.LABEL_STUDIO,
             voted_at=NOON,
             **judgement,
         )
 
 
-def status_of(stage: Stage, example: int) -> ExampleStatus:
-    with stage.store.read() as session:
+def status_of(campaign: Campaign, example: int) -> ExampleStatus:
+    with campaign.store.read() as session:
         return session.get_one(Example, example).status
 
 
-def test_a_vote_is_kept_and_leaves_the_example_pending(stage: Stage) -> None:
-    example = example_of(stage)
-    kept = vote(stage, example, label="positive", comment="  ", active_ms=4_000)
-    assert (kept.label, kept.comment, kept.active_ms, kept.author_id) == ("positive", None, 4_000, stage.author)
-    assert status_of(stage, example) is ExampleStatus.PENDING
+def test_a_vote_is_kept_and_leaves_the_example_pending(campaign: Campaign) -> None:
+    example = example_of(campaign)
+    kept = vote(campaign, example, label="positive", comment="  ", active_ms=4_000)
+    assert (kept.label, kept.comment, kept.active_ms, kept.author_id) == ("positive", None, 4_000, campaign.author)
+    assert status_of(campaign, example) is ExampleStatus.PENDING
 
 
-def test_a_flag_sends_the_example_to_its_owner(stage: Stage) -> None:
-    example = example_of(stage)
-    kept = vote(stage, example, flag="It makes no sense", comment="Really not.")
+def test_a_flag_sends_the_example_to_its_owner(campaign: Campaign) -> None:
+    example = example_of(campaign)
+    kept = vote(campaign, example, flag="It makes no sense", comment="Really not.")
     assert (kept.flag, kept.comment) == ("It makes no sense", "Really not.")
-    assert status_of(stage, example) is ExampleStatus.FLAGGED
+    assert status_of(campaign, example) is ExampleStatus.FLAGGED
 
 
-def test_a_flag_does_not_undo_a_decision(stage: Stage) -> None:
-    example = example_of(stage)
-    with stage.store.write() as session:
+def test_a_flag_does_not_undo_a_decision(campaign: Campaign) -> None:
+    example = example_of(campaign)
+    with campaign.store.write() as session:
         decided = session.get_one(Example, example)
         decided.status, decided.decided_at, decided.gold_label = ExampleStatus.VERIFIED, NOON, "positive"
-    vote(stage, example, flag="It makes no sense")
-    assert status_of(stage, example) is ExampleStatus.VERIFIED
+    vote(campaign, example, flag="It makes no sense")
+    assert status_of(campaign, example) is ExampleStatus.VERIFIED
 
 
-def test_no_validator_judges_their_own_example(stage: Stage) -> None:
+def test_no_validator_judges_their_own_example(campaign: Campaign) -> None:
     with pytest.raises(VoteRefused, match="their own"):
-        vote(stage, example_of(stage), stage.author, label="positive")
+        vote(campaign, example_of(campaign), campaign.author, label="positive")
 
 
-def test_no_validator_judges_an_example_twice(stage: Stage) -> None:
-    example = example_of(stage)
-    vote(stage, example, label="positive")
+def test_no_validator_judges_an_example_twice(campaign: Campaign) -> None:
+    example = example_of(campaign)
+    vote(campaign, example, label="positive")
     with pytest.raises(VoteRefused, match="already"):
-        vote(stage, example, label="negative")
+        vote(campaign, example, label="negative")
 
 
 @pytest.mark.parametrize(
@@ -80,34 +86,35 @@ def test_no_validator_judges_an_example_twice(stage: Stage) -> None:
         {"label": "positive", "comment": "\x00"},
     ],
 )
-def test_an_invalid_vote_is_refused(stage: Stage, judgement: dict[str, Any]) -> None:
+def test_an_invalid_vote_is_refused(campaign: Campaign, judgement: dict[str, Any]) -> None:
     with pytest.raises(VoteRefused):
-        vote(stage, example_of(stage), **judgement)
+        vote(campaign, example_of(campaign), **judgement)
 
 
-def test_an_answer_in_a_vote_is_a_span_of_the_passage(qa: Stage) -> None:
+def test_an_answer_in_a_vote_is_a_span_of_the_passage(new_campaign: NewCampaign) -> None:
+    qa = new_campaign("qa", label_studio=True)
     example = example_of(qa)
     with pytest.raises(VoteRefused, match="where it was selected"):
         vote(qa, example, answer={"text": "nothing", "start": 0, "end": 7})
-    kept = vote(qa, example, answer=qa.answer())
-    assert kept.answer == qa.answer()
+    kept = vote(qa, example, answer=qa.last_word(qa.context))
+    assert kept.answer == qa.last_word(qa.context)
 
 
-def test_a_closed_round_accepts_no_votes(stage: Stage) -> None:
-    example = example_of(stage)
+def test_a_closed_round_accepts_no_votes(campaign: Campaign) -> None:
+    example = example_of(campaign)
     for status, moment in ((RoundStatus.VALIDATING, "validating_at"), (RoundStatus.CLOSED, "closed_at")):
-        with stage.store.write() as session:
-            closing = session.get_one(Round, stage.round.id)
+        with campaign.store.write() as session:
+            closing = session.get_one(Round, campaign.round_id)
             closing.status = status
             setattr(closing, moment, NOON)
     with pytest.raises(VoteRefused, match="is closed and takes no votes"):
-        vote(stage, example, label="positive")
+        vote(campaign, example, label="positive")
 
 
-def test_a_withdrawn_example_accepts_no_votes(stage: Stage) -> None:
-    example = example_of(stage)
-    with stage.store.write() as session:
+def test_a_withdrawn_example_accepts_no_votes(campaign: Campaign) -> None:
+    example = example_of(campaign)
+    with campaign.store.write() as session:
         gone = session.get_one(Example, example)
         gone.status, gone.decided_at = ExampleStatus.WITHDRAWN, NOON
     with pytest.raises(VoteRefused, match="withdrawn"):
-        vote(stage, example, label="positive")
+        vote(campaign, example, label="positive")

@@ -25,7 +25,7 @@ from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.judge import FakeJudge
 from tests.fakes.label_studio import FakeLabelStudio
 from tests.integration.databases import Databases, SqliteDatabases
-from tests.integration.round_manager.database.world import new_model
+from tests.integration.round_manager.database.sample_rows import new_model
 
 SECRETS = ("s" * 32,)
 BACKEND = "http://backend.test"

@@ -10,10 +10,10 @@ from playwright.sync_api import Locator, Page, Request, expect
 
 from round_manager.models import Hit, HitKind
 from tests.e2e.browser import SCREENSHOTS, Complaints
-from tests.integration.plugin.web.work.office import Office
+from tests.integration.plugin.web.work.work_site import WorkSite
 
 FORM = "/mturk/externalSubmit"
-OpenOffice = Callable[..., Office]
+OpenSite = Callable[..., WorkSite]
 OpenTab = Callable[[], "BarePage"]
 
 
@@ -33,11 +33,11 @@ class BarePage:
         """Return the errors in scripts and responses."""
         return self._complaints.heard
 
-    def open(self, office: Office, hit: Hit, worker: str = "W1", *, wait: bool = True, **told: str) -> "BarePage":
+    def open(self, site: WorkSite, hit: Hit, worker: str = "W1", *, wait: bool = True, **told: str) -> "BarePage":
         """Open the HIT's link as the marketplace's frame does, and wait until it is loaded."""
-        submit_to = f"{office.settings.crowd_site_url}/s/a-pass"
+        submit_to = f"{site.settings.crowd_site_url}/s/a-pass"
         known = {"assignmentId": f"AS-{hit.key}-{worker}", "workerId": worker, "turkSubmitTo": submit_to}
-        self.page.goto(office.address(hit, **known | told), wait_until="load" if wait else "commit")
+        self.page.goto(site.address(hit, **known | told), wait_until="load" if wait else "commit")
         return self
 
     def ready(self) -> "BarePage":
@@ -86,8 +86,8 @@ class BarePage:
             self.calls.append(f"{request.method} {request.url.partition('/work')[2]}")
 
 
-def to_check(office: Office, texts: int) -> Hit:
+def to_check(site: WorkSite, texts: int) -> Hit:
     """A HIT to validate a number of examples by other workers."""
     for number in range(texts):
-        office.floor.pending(f"AUTHOR{number}")
-    return office.floor.hit(HitKind.VALIDATE)
+        site.campaign.add_example(f"AUTHOR{number}")
+    return site.campaign.add_hit(HitKind.VALIDATE)

@@ -1,4 +1,4 @@
-"""Bare pages for every test, one office after the other at one address, and a worker's browser that knows them."""
+"""Bare pages for every test, one site after the other at one address, and a worker's browser that knows them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,10 +10,10 @@ from werkzeug.wrappers import Response
 
 from plugin.server_process import free_port
 from round_manager.database.store import open_store
-from tests.e2e.plugin.web.pages.bare_page import BarePage, OpenOffice, OpenTab
+from tests.campaign import start_campaign
+from tests.e2e.plugin.web.pages.bare_page import BarePage, OpenSite, OpenTab
 from tests.integration.databases import SqliteDatabases
-from tests.integration.plugin.web.work.office import Office, Served
-from tests.integration.round_manager.work.floor import lay_floor
+from tests.integration.plugin.web.work.work_site import AppServer, WorkSite
 
 
 @pytest.fixture(scope="session")
@@ -23,32 +23,32 @@ def sqlite(tmp_path_factory: pytest.TempPathFactory) -> SqliteDatabases:
 
 @pytest.fixture(scope="session")
 def port() -> int:
-    """Where all offices are, one after the other: a browser that was there has the editor's files."""
+    """Where all sites are, one after the other: a browser that was there has the editor's files."""
     return free_port()
 
 
 @pytest.fixture(scope="session")
-def counter() -> Iterator[Served]:
+def submit_server() -> Iterator[AppServer]:
     """A marketplace address that accepts every submission."""
-    served = Served(Response("Submitted", content_type="text/plain"))
+    served = AppServer(Response("Submitted", content_type="text/plain"))
     yield served
     served.stop()
 
 
 @pytest.fixture
-def open_office(sqlite: SqliteDatabases, port: int, counter: Served, tmp_path: Path) -> Iterator[OpenOffice]:
-    """A task of one's own choice: `open_office("qa", work={"tries": 2})`."""
-    opened: list[Office] = []
+def open_site(sqlite: SqliteDatabases, port: int, submit_server: AppServer, tmp_path: Path) -> Iterator[OpenSite]:
+    """A task of one's own choice: `open_site("qa", work={"tries": 2})`."""
+    opened: list[WorkSite] = []
     with open_store(sqlite.migrated()) as store:
 
-        def open_office(name: str = "sentiment", **terms: dict[str, Any]) -> Office:
-            office = Office(lay_floor(store, name, contexts=8, **terms), tmp_path / "home", port)
-            office.settings = office.settings.model_copy(update={"crowd_site_url": counter.url})
-            office.restart()
-            opened.append(office)
-            return office
+        def open_site(name: str = "sentiment", **terms: Any) -> WorkSite:
+            site = WorkSite(start_campaign(store, name, contexts=8, **terms), tmp_path / "home", port)
+            site.settings = site.settings.model_copy(update={"crowd_site_url": submit_server.url})
+            site.restart()
+            opened.append(site)
+            return site
 
-        yield open_office
+        yield open_site
         for one in opened:
             one.close()
 

@@ -8,12 +8,12 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from round_manager.models import Hit, HitKind, WorkSession
-from tests.e2e.plugin.web.pages.bare_page import BarePage, OpenOffice, to_check
+from tests.campaign import MINUTE
+from tests.e2e.plugin.web.pages.bare_page import BarePage, OpenSite, to_check
 from tests.e2e.plugin.web.work.accessibility import serious_problems
 from tests.e2e.plugin.web.work.hit_page import fits
 from tests.fakes.registry import eventually
-from tests.integration.plugin.web.work.office import Office
-from tests.integration.round_manager.work.floor import MINUTE
+from tests.integration.plugin.web.work.work_site import WorkSite
 
 PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
 FIRST_VISIT_BYTES = 2_200_000
@@ -22,19 +22,19 @@ PAINTS = "performance.getEntriesByName('first-contentful-paint').length"
 NOT_THERE_YET = re.compile(r"/work[a-z-]*\.[^/]*(css|js)|/editor/")
 BLOCKED = """for (const name of ['localStorage', 'sessionStorage'])
     Object.defineProperty(window, name, {get() { throw new DOMException('blocked', 'SecurityError'); }});"""
-MAKERS: dict[str, Callable[[Office], Hit]] = {
-    "create": lambda office: office.floor.hit(),
-    "validate": lambda office: to_check(office, 3),
-    "quiz": lambda office: office.floor.hit(HitKind.QUIZ),
+MAKERS: dict[str, Callable[[WorkSite], Hit]] = {
+    "create": lambda site: site.campaign.add_hit(),
+    "validate": lambda site: to_check(site, 3),
+    "quiz": lambda site: site.campaign.add_hit(HitKind.QUIZ),
 }
 
 
 @pytest.mark.parametrize("kind", MAKERS)
 def test_the_page_fits_desktops_and_phones_and_has_no_serious_accessibility_problem(
-    open_office: OpenOffice, tab: BarePage, kind: str
+    open_site: OpenSite, tab: BarePage, kind: str
 ) -> None:
-    office = open_office()
-    tab.open(office, MAKERS[kind](office)).in_state("ready")
+    site = open_site()
+    tab.open(site, MAKERS[kind](site)).in_state("ready")
     frame = tab.page.main_frame
     assert serious_problems(frame) == []
     tab.ready()
@@ -49,10 +49,10 @@ def test_the_page_fits_desktops_and_phones_and_has_no_serious_accessibility_prob
     assert tab.complaints == []
 
 
-def test_on_a_phone_an_error_message_leaves_room_for_the_text(open_office: OpenOffice, tab: BarePage) -> None:
-    office = open_office()
+def test_on_a_phone_an_error_message_leaves_room_for_the_text(open_site: OpenSite, tab: BarePage) -> None:
+    site = open_site()
     tab.page.set_viewport_size({"width": 360, "height": 740})
-    tab.open(office, office.floor.hit()).ready()
+    tab.open(site, site.campaign.add_hit()).ready()
     tab.ask("text", "All was well.")
     tab.sees("not-fooled")
     tab.ask("text", "All was well. " * 40)
@@ -66,14 +66,14 @@ def test_on_a_phone_an_error_message_leaves_room_for_the_text(open_office: OpenO
 
 
 def test_on_a_slow_connection_the_first_bytes_say_that_the_task_is_loading(
-    open_office: OpenOffice, browser: Browser
+    open_site: OpenSite, browser: Browser
 ) -> None:
-    office, held, is_quick = open_office(), list[Route](), threading.Event()
+    site, held, is_quick = open_site(), list[Route](), threading.Event()
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     try:
         tab = BarePage(context.new_page())
         tab.page.route(NOT_THERE_YET, lambda route: route.continue_() if is_quick.is_set() else held.append(route))
-        tab.open(office, office.floor.hit(), wait=False)
+        tab.open(site, site.campaign.add_hit(), wait=False)
         # Painted, and not only there: a sheet that is awaited keeps a browser from showing anything.
         eventually(lambda: tab.page.evaluate(PAINTS), "something is painted")
         expect(tab.there("loading")).to_be_visible()
@@ -89,11 +89,11 @@ def test_on_a_slow_connection_the_first_bytes_say_that_the_task_is_loading(
         context.close()
 
 
-def test_no_content_is_shown_or_loaded_before_the_warning_is_confirmed(open_office: OpenOffice, tab: BarePage) -> None:
-    office = open_office("hate_speech")
+def test_no_content_is_shown_or_loaded_before_the_warning_is_confirmed(open_site: OpenSite, tab: BarePage) -> None:
+    site = open_site("hate_speech")
     loaded: list[str] = []
     tab.page.on("request", lambda request: loaded.append(request.url))
-    tab.open(office, office.floor.hit()).in_state("consent")
+    tab.open(site, site.campaign.add_hit()).in_state("consent")
     expect(tab.there("consent")).to_contain_text("texts that attack people")
     expect(tab.there("work")).to_be_hidden()
     assert serious_problems(tab.page.main_frame) == []
@@ -107,11 +107,9 @@ def test_no_content_is_shown_or_loaded_before_the_warning_is_confirmed(open_offi
 
 
 @pytest.mark.parametrize("kind", MAKERS)
-def test_a_preview_shows_the_whole_page_and_sends_no_requests(
-    open_office: OpenOffice, tab: BarePage, kind: str
-) -> None:
-    office = open_office()
-    tab.open(office, MAKERS[kind](office), assignmentId=PREVIEW).in_state("ready")
+def test_a_preview_shows_the_whole_page_and_sends_no_requests(open_site: OpenSite, tab: BarePage, kind: str) -> None:
+    site = open_site()
+    tab.open(site, MAKERS[kind](site), assignmentId=PREVIEW).in_state("ready")
     expect(tab.there("preview-note")).to_be_visible()
     expect(tab.there("instructions")).to_contain_text("What you do")
     for button in tab.page.locator(".work-side button").all():
@@ -120,8 +118,8 @@ def test_a_preview_shows_the_whole_page_and_sends_no_requests(
     assert (tab.calls, tab.complaints) == ([], [])
 
 
-def test_the_first_visit_is_light_and_the_next_hit_lighter(open_office: OpenOffice, browser: Browser) -> None:
-    office = open_office()
+def test_the_first_visit_is_light_and_the_next_hit_lighter(open_site: OpenSite, browser: Browser) -> None:
+    site = open_site()
     context = browser.new_context()
     weights = []
     for _ in range(2):
@@ -130,17 +128,17 @@ def test_the_first_visit_is_light_and_the_next_hit_lighter(open_office: OpenOffi
         session.send("Network.enable")
         came: list[float] = []
         session.on("Network.loadingFinished", lambda it, came=came: came.append(it["encodedDataLength"]))
-        tab.open(office, office.floor.hit(), "W1").in_state("ready")
+        tab.open(site, site.campaign.add_hit(), "W1").in_state("ready")
         weights.append(sum(came))
     context.close()
     assert NEXT_HIT_BYTES < weights[0] <= FIRST_VISIT_BYTES
     assert weights[1] <= NEXT_HIT_BYTES
 
 
-def test_the_page_works_in_a_browser_without_storage(open_office: OpenOffice, tab: BarePage) -> None:
-    office = open_office("hate_speech")
+def test_the_page_works_in_a_browser_without_storage(open_site: OpenSite, tab: BarePage) -> None:
+    site = open_site("hate_speech")
     tab.page.add_init_script(BLOCKED)
-    tab.open(office, office.floor.hit())
+    tab.open(site, site.campaign.add_hit())
     tab.there("consent-yes").click()
     tab.ready()
     tab.page.reload()
@@ -148,41 +146,41 @@ def test_the_page_works_in_a_browser_without_storage(open_office: OpenOffice, ta
     assert tab.complaints == []
 
 
-def test_closed_instructions_stay_closed(open_office: OpenOffice, tab: BarePage) -> None:
-    office = open_office()
-    tab.open(office, office.floor.hit()).in_state("ready")
+def test_closed_instructions_stay_closed(open_site: OpenSite, tab: BarePage) -> None:
+    site = open_site()
+    tab.open(site, site.campaign.add_hit()).in_state("ready")
     tab.page.evaluate("localStorage.clear()")
     tab.page.reload()
     tab.in_state("ready")
     expect(tab.there("instructions")).to_have_attribute("open", "")
     tab.there("instructions").locator("summary").click()
-    tab.open(office, office.floor.hit(), "W2").in_state("ready")
+    tab.open(site, site.campaign.add_hit(), "W2").in_state("ready")
     expect(tab.there("instructions")).not_to_have_attribute("open", "")
 
 
-def test_working_time_is_reported_and_continues_after_a_reload(open_office: OpenOffice, tab: BarePage) -> None:
-    office = open_office()
-    tab.open(office, office.floor.hit()).ready()
-    office.floor.clock.advance(MINUTE)
+def test_working_time_is_reported_and_continues_after_a_reload(open_site: OpenSite, tab: BarePage) -> None:
+    site = open_site()
+    tab.open(site, site.campaign.add_hit()).ready()
+    site.campaign.clock.advance(MINUTE)
     tab.box("text").press_sequentially("All was well.")
     tab.page.reload()
     tab.in_state("ready")
-    (work,) = office.floor.rows(WorkSession)
+    (work,) = site.campaign.rows(WorkSession)
     assert 0 < work.active_ms < MINUTE.total_seconds() * 1_000
 
 
-def test_a_hit_that_cannot_be_opened_is_explained_with_a_retry_button(open_office: OpenOffice, tab: BarePage) -> None:
-    office = open_office()
-    tab.open(office, office.floor.hit(), turkSubmitTo="https://elsewhere.example").in_state("error")
+def test_a_hit_that_cannot_be_opened_is_explained_with_a_retry_button(open_site: OpenSite, tab: BarePage) -> None:
+    site = open_site()
+    tab.open(site, site.campaign.add_hit(), turkSubmitTo="https://elsewhere.example").in_state("error")
     expect(tab.there("error-title")).to_have_text("This HIT cannot be opened")
     expect(tab.there("error-again")).to_be_visible()
     assert serious_problems(tab.page.main_frame) == []
 
 
-def test_a_page_whose_files_are_missing_says_so(open_office: OpenOffice, tab: BarePage) -> None:
-    office = open_office()
+def test_a_page_whose_files_are_missing_says_so(open_site: OpenSite, tab: BarePage) -> None:
+    site = open_site()
     tab.page.route("**/main.js", lambda route: route.abort())
-    tab.open(office, office.floor.hit()).in_state("error")
+    tab.open(site, site.campaign.add_hit()).in_state("error")
     expect(tab.there("error-title")).to_have_text("This page did not load")
     tab.page.unroute("**/main.js")
     tab.there("error-again").click()

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 import pytest
 
 from round_manager.database.store import open_store
+from tests.campaign import start_campaign
 from tests.conftest import Outfox
 from tests.fakes.market import MarketServer
 from tests.fakes.own_page import OwnPage
 from tests.integration.databases import Databases
-from tests.integration.plugin.cli.crowd.shop import SENTIMENT, Shop
-from tests.integration.round_manager.stage import set_stage
+from tests.integration.plugin.cli.crowd.crowd_commands import CrowdCommands
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def books(any_databases: Databases) -> str:
     """A database in which round 1 of the sentiment task is open, to be copied."""
     url = any_databases.migrated()
     with open_store(url) as store:
-        set_stage(store, SENTIMENT, now=datetime.now(UTC))
+        start_campaign(store, now=datetime.now(UTC), contexts=None, seeds=True)
     return url
 
 
@@ -40,7 +40,7 @@ def page() -> Iterator[OwnPage]:
 
 
 @pytest.fixture
-def shop(
+def commands(
     books: str,
     any_databases: Databases,
     home_url: str,
@@ -48,7 +48,7 @@ def shop(
     market: MarketServer,
     page: OwnPage,
     monkeypatch: pytest.MonkeyPatch,
-) -> Shop:
+) -> CrowdCommands:
     """Round 1 of the sentiment task is open, and nothing is posted."""
     monkeypatch.setenv("OUTFOX_HIT_PAGE_URL", f"{page.url}/hits")
     monkeypatch.setenv("OUTFOX_CROWD_URL", market.url)
@@ -57,4 +57,4 @@ def shop(
     # The test's marketplace logs in the same process; these tests look at what users read.
     monkeypatch.setenv("OUTFOX_LOG_LEVEL", "warning")
     any_databases.copy(books, home_url)
-    return Shop(outfox, market, home_url)
+    return CrowdCommands(outfox, market, home_url)

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from plugin.cli.output import table
-from tests.integration.plugin.cli.crowd.shop import SENTIMENT, Shop
+from tests.integration.plugin.cli.crowd.crowd_commands import SENTIMENT, CrowdCommands
 
 KEY, ASSIGNMENT = f"x-{'0a' * 16}", f"3{'ABC' * 9}XY"
 
@@ -65,15 +65,17 @@ def test_numbers_are_right_aligned_and_an_empty_table_has_headers() -> None:
     assert printed(("HITs", "kind"), [], 80) == ["HITs  kind"]
 
 
-def test_at_80_columns_every_id_stays_whole_and_every_line_fits(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    shop.post(2)
-    undecided, worker = shop.hand_in(), shop.worker().id
-    shop.asked("block", worker, "--reason", "Copied.")
-    shop.asked("status")
-    held = shop.owed_bonus(undecided)
-    shop.cut_off(held)
+def test_at_80_columns_every_id_stays_whole_and_every_line_fits(
+    commands: CrowdCommands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commands.post_hits(2)
+    undecided, worker = commands.submit_hit(), commands.worker().id
+    commands.run_json("block", worker, "--reason", "Copied.")
+    commands.run_json("status")
+    held = commands.owe_bonus(undecided)
+    commands.mark_sent(held)
     monkeypatch.setenv("COLUMNS", "80")
-    shown = {command: shop.text(*command.split()).splitlines() for command in (
+    shown = {command: commands.run_text(*command.split()).splitlines() for command in (
         "workers", "status", "balance", "statement", f"post {SENTIMENT} --kind create --hits 3 --dry-run",
     )}  # fmt: skip
     for command, lines in shown.items():

@@ -1,4 +1,4 @@
-"""An office for workers, on both databases: the sentiment task, or another on other terms, behind the web app."""
+"""The workers' pages on both databases: of the sentiment task, or of another pack with other terms."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,26 +7,26 @@ from typing import Any
 import pytest
 
 from round_manager.database.store import Store
-from tests.integration.plugin.web.work.office import Office
-from tests.integration.round_manager.work.floor import lay_floor
+from tests.campaign import start_campaign
+from tests.integration.plugin.web.work.work_site import WorkSite
 
-OpenOffice = Callable[..., Office]
+OpenSite = Callable[..., WorkSite]
 
 
 @pytest.fixture
-def open_office(store: Store, tmp_path: Path) -> Iterator[OpenOffice]:
-    """An office with other terms: `open_office("qa", work={"tries": 2})`."""
-    offices: list[Office] = []
+def open_site(store: Store, tmp_path: Path) -> Iterator[OpenSite]:
+    """Serve the pages with other terms: `open_site("qa", work={"tries": 2})`."""
+    sites: list[WorkSite] = []
 
-    def open_office(name: str = "sentiment", *, contexts: int = 8, **terms: dict[str, Any]) -> Office:
-        offices.append(Office(lay_floor(store, name, contexts=contexts, **terms), tmp_path / "home"))
-        return offices[-1]
+    def open_site(name: str = "sentiment", *, contexts: int = 8, **terms: Any) -> WorkSite:
+        sites.append(WorkSite(start_campaign(store, name, contexts=contexts, **terms), tmp_path / "home"))
+        return sites[-1]
 
-    yield open_office
-    for one in offices:
+    yield open_site
+    for one in sites:
         one.close()
 
 
 @pytest.fixture
-def office(open_office: OpenOffice) -> Office:
-    return open_office()
+def site(open_site: OpenSite) -> WorkSite:
+    return open_site()

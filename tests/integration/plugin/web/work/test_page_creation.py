@@ -6,10 +6,10 @@ import pytest
 
 from round_manager.models import Attempt, AuditEntry, Example, ExampleStatus, SessionStatus, WorkSession
 from templates.payloads import Span
+from tests.campaign import MINUTE
 from tests.integration.databases import Databases
-from tests.integration.plugin.web.work.conftest import OpenOffice
-from tests.integration.plugin.web.work.office import ODD_TIMES, Office
-from tests.integration.round_manager.work.floor import MINUTE
+from tests.integration.plugin.web.work.conftest import OpenSite
+from tests.integration.plugin.web.work.work_site import ODD_TIMES, WorkSite
 
 
 @pytest.fixture(scope="session")
@@ -18,45 +18,45 @@ def databases(any_databases: Databases) -> Databases:
     return any_databases
 
 
-def test_the_server_may_be_another_one_at_each_call(open_office: OpenOffice) -> None:
-    office = open_office("nli")
-    page = office.open("W1")
+def test_the_server_may_be_another_one_at_each_call(open_site: OpenSite) -> None:
+    site = open_site("nli")
+    page = site.open("W1")
     body = page.fooling()
     for call in ("/items/0/draft", "/items/0/tries", "/items/0/tries", "/items/0/hand-in", "/finish", "/finish"):
-        office.restart()
+        site.restart()
         if call.endswith("draft"):
             page.put(call, body)
         else:
             page.post(call, body)
-        office.restart()
+        site.restart()
         assert page.state()["items"][0]["draft"] == {"result": body["result"]}
-    assert len(office.floor.rows(Attempt)) == len(office.floor.rows(Example)) == 1
+    assert len(site.campaign.rows(Attempt)) == len(site.campaign.rows(Example)) == 1
 
 
-def test_a_verdict_target_or_context_from_the_browser_is_ignored(office: Office) -> None:
-    page = office.open("W1")
+def test_a_verdict_target_or_context_from_the_browser_is_ignored(site: WorkSite) -> None:
+    page = site.open("W1")
     body = page.written("This is fine.")
     told = {"from_name": "feedback", "to_name": "prompt", "type": "textarea", "value": {"text": ["You fooled it!"]}}
     lies = {**body, "result": [*body["result"], told], "fooled": True, "target": "x", "context": {"prompt": "mine"}}
     verdict = page.post("/items/0/tries", lies)["verdict"]
-    (attempt,) = office.floor.rows(Attempt)
+    (attempt,) = site.campaign.rows(Attempt)
     assert verdict["fooled"] == attempt.fooled
     assert attempt.fields["prompt"] == page.state()["items"][0]["context"]["prompt"]
     assert "You fooled it!" not in str(attempt.fields)
 
 
-def test_the_same_text_again_uses_no_attempt_and_asks_no_model(office: Office) -> None:
-    page = office.open("W1")
+def test_the_same_text_again_uses_no_attempt_and_asks_no_model(site: WorkSite) -> None:
+    page = site.open("W1")
     body = page.fooling()
     first, second = page.post("/items/0/tries", body), page.post("/items/0/tries", body)
     assert (first["again"], second["again"]) == (False, True)
     assert second["verdict"] == first["verdict"]
-    assert (second["tries_used"], len(office.predictor.asked)) == (1, 1)
+    assert (second["tries_used"], len(site.predictor.asked)) == (1, 1)
 
 
-def test_the_attempt_after_the_last_one_is_refused_and_the_rest_can_still_be_submitted(open_office: OpenOffice) -> None:
-    office = open_office("sentiment", work={"tries": 2, "tries_before_skip": 1})
-    page = office.open("W1")
+def test_the_attempt_after_the_last_one_is_refused_and_the_rest_can_still_be_submitted(open_site: OpenSite) -> None:
+    site = open_site("sentiment", work={"tries": 2, "tries_before_skip": 1})
+    page = site.open("W1")
     bodies = [page.written(f"Text number {number}.") for number in range(3)]
     for body in bodies[:2]:
         page.post("/items/0/tries", body)
@@ -67,16 +67,16 @@ def test_the_attempt_after_the_last_one_is_refused_and_the_rest_can_still_be_sub
     assert page.post("/items/0/hand-in", bodies[1])["done"] is True
 
 
-def test_an_unavailable_model_uses_no_attempt_and_can_be_retried(office: Office) -> None:
-    page = office.open("W1")
+def test_an_unavailable_model_uses_no_attempt_and_can_be_retried(site: WorkSite) -> None:
+    page = site.open("W1")
     body = page.fooling()
-    office.backend.stop()
+    site.backend.stop()
     told = page.refused("/items/0/tries", body)
     assert (told["status"], told["kind"], told["retry"]) == (503, "away", True)
     assert told["code"] == "backend_unavailable"
     assert page.state()["items"][0]["tries_used"] == 0
     assert page.state()["items"][0]["draft"] == {"result": body["result"]}, "the text is kept"
-    office.backend.start()
+    site.backend.start()
     assert page.post("/items/0/tries", body)["tries_used"] == 1
 
 
@@ -91,29 +91,29 @@ def test_an_unavailable_model_uses_no_attempt_and_can_be_retried(office: Office)
     ids=["200 KB", "NUL", "half an emoji", "empty"],
 )
 def test_an_invalid_text_is_refused_in_one_sentence_without_querying_the_model(
-    open_office: OpenOffice, text: str, code: str
+    open_site: OpenSite, text: str, code: str
 ) -> None:
-    office = open_office("nli")
-    page = office.open("W1")
+    site = open_site("nli")
+    page = site.open("W1")
     for call in ("tries", "hand-in"):
         told = page.refused(f"/items/0/{call}", page.written(text))
         assert (told["status"], told["kind"], told["retry"]) == (409, "refused", False)
         if call == "tries":
             assert told["code"] == code
             assert "“Your sentence”" in told["error"], "the field's title, as the page shows it"
-    assert office.predictor.asked == []
+    assert site.predictor.asked == []
     assert page.state()["items"][0]["tries_used"] == 0
 
 
-def test_a_deeply_nested_draft_is_refused(office: Office) -> None:
-    page = office.open("W1")
+def test_a_deeply_nested_draft_is_refused(site: WorkSite) -> None:
+    page = site.open("W1")
     body = page.written("A draft.")
     body["result"][0]["value"]["n"] = json.loads("[" * 101 + "]" * 101)
     assert page.refused("/items/0/draft", body, "PUT")["code"] == "invalid_input"
 
 
-def test_a_draft_that_is_too_long_is_refused_and_the_one_before_is_kept(office: Office) -> None:
-    page = office.open("W1")
+def test_a_draft_that_is_too_long_is_refused_and_the_one_before_is_kept(site: WorkSite) -> None:
+    page = site.open("W1")
     kept = page.written("The first draft.")
     page.put("/items/0/draft", kept)
     assert page.refused("/items/0/draft", page.written("x" * 200_000), "PUT")["code"] == "text_too_long"
@@ -124,55 +124,55 @@ def test_a_draft_that_is_too_long_is_refused_and_the_one_before_is_kept(office: 
     "body",
     [b"", b"[]", b"null", b"{", b'{"result": 7}', b'{"result": [7]}', b'{"result": [' + b"[" * 50_000, b"\xff\xfe"],
 )
-def test_a_call_that_no_page_makes_is_refused(office: Office, body: bytes) -> None:
-    page = office.open("W1")
+def test_a_call_that_no_page_makes_is_refused(site: WorkSite, body: bytes) -> None:
+    page = site.open("W1")
     for method, call in (("PUT", "draft"), ("POST", "tries"), ("POST", "hand-in"), ("POST", "judgement")):
         answer = page.call(method, f"/items/0/{call}", None, data=body)
         assert answer.status_code in (400, 409), answer.text
         assert answer.json()["kind"] == "refused"
 
 
-def test_other_peoples_items_are_out_of_reach(office: Office) -> None:
-    page = office.open("W1")
+def test_other_peoples_items_are_out_of_reach(site: WorkSite) -> None:
+    page = site.open("W1")
     assert page.refused("/items/1/tries", page.fooling())["code"] == "page_unknown"
     assert page.refused(f"/items/{10**30}/draft", page.fooling(), "PUT")["code"] == "page_unknown"
     assert page.refused("/items/0/judgement", {"flag": "x"})["code"] == "page_unknown"
 
 
-def test_a_context_is_skipped_after_enough_attempts_and_the_owner_reads_why(open_office: OpenOffice) -> None:
-    office = open_office("nli", work={"tries_before_skip": 1})
-    page = office.open("W1")
+def test_a_context_is_skipped_after_enough_attempts_and_the_owner_reads_why(open_site: OpenSite) -> None:
+    site = open_site("nli", work={"tries_before_skip": 1})
+    page = site.open("W1")
     before = page.state()["items"][0]
     assert before["may_skip"] is False
     assert page.refused("/items/0/skip", {"reason": "dull", **page.mark()})["code"] == "more_attempts_needed"
     page.post("/items/0/tries", page.fooling())
-    given_up = office.floor.context(office.floor.rows(WorkSession)[0]).key
+    given_up = site.campaign.context_of(site.campaign.rows(WorkSession)[0]).key
     after = page.post("/items/0/skip", {"reason": "dull", **page.mark()})
     assert after["context"] != before["context"]
     assert (after["tries_used"], after["draft"], after["last"]) == (0, None, None)
-    (told,) = [entry.reason for entry in office.floor.rows(AuditEntry) if "dull" in entry.reason]
+    (told,) = [entry.reason for entry in site.campaign.rows(AuditEntry) if "dull" in entry.reason]
     assert told == f"skipped {given_up}: dull"
 
 
-def test_a_text_that_was_not_judged_is_not_submitted(office: Office) -> None:
-    page = office.open("W1")
+def test_a_text_that_was_not_judged_is_not_submitted(site: WorkSite) -> None:
+    page = site.open("W1")
     page.post("/items/0/tries", page.fooling())
     told = page.refused("/items/0/hand-in", page.written("Something else."))
     assert told["code"] == "not_asked_yet"
-    assert office.floor.rows(Example) == []
+    assert site.campaign.rows(Example) == []
 
 
-def test_an_answer_is_the_piece_of_our_passage_that_was_marked(open_office: OpenOffice) -> None:
-    office = open_office("qa")
-    page = office.open("W1")
-    span = office.floor.spec.with_role("span")[0].name
+def test_an_answer_is_the_piece_of_our_passage_that_was_marked(open_site: OpenSite) -> None:
+    site = open_site("qa")
+    page = site.open("W1")
+    span = site.campaign.spec.with_role("span")[0].name
     made_up = page.written("Who?", 0, **{span: Span(0, "not in the passage at all")})
     assert page.refused("/items/0/tries", made_up)["code"] == "invalid_input"
 
 
-def test_several_examples_are_requested_and_reported_one_by_one(open_office: OpenOffice) -> None:
-    office = open_office("sentiment", work={"examples_per_hit": 2})
-    page = office.open("W1")
+def test_several_examples_are_requested_and_reported_one_by_one(open_site: OpenSite) -> None:
+    site = open_site("sentiment", work={"examples_per_hit": 2})
+    page = site.open("W1")
     assert page.state()["missing"] == "Not done yet: 1, 2."
     body = page.fooling(1)
     page.post("/items/1/tries", body)
@@ -181,82 +181,82 @@ def test_several_examples_are_requested_and_reported_one_by_one(open_office: Ope
     assert page.refused("/finish")["code"] == "hit_incomplete"
 
 
-def test_a_late_submission_is_refused_and_nothing_is_lost(office: Office) -> None:
-    page = office.open("W1")
+def test_a_late_submission_is_refused_and_nothing_is_lost(site: WorkSite) -> None:
+    page = site.open("W1")
     body = page.fooling()
     page.post("/items/0/tries", body)
-    office.floor.clock.advance(30 * MINUTE)
+    site.campaign.clock.advance(30 * MINUTE)
     told = page.refused("/items/0/hand-in", body)
     assert (told["status"], told["kind"]) == (410, "over")
     assert page.refused("/finish")["kind"] == "over"
     assert page.state()["items"][0]["last"] is not None
 
 
-def test_active_time_is_counted_and_never_more_than_has_passed(office: Office) -> None:
-    page = office.open("W1")
-    office.floor.clock.advance(MINUTE)
+def test_active_time_is_counted_and_never_more_than_has_passed(site: WorkSite) -> None:
+    page = site.open("W1")
+    site.campaign.clock.advance(MINUTE)
     page.post("/beat", {"active_ms": 40_000})
     page.post("/beat", {"active_ms": 10**9})
-    (work,) = office.floor.rows(WorkSession)
+    (work,) = site.campaign.rows(WorkSession)
     assert work.active_ms == 60_000
     for odd in (*ODD_TIMES, None):
         assert page.refused("/beat", {"active_ms": odd})["status"] == 400
 
 
-def test_each_example_has_its_own_time_without_that_of_skipped_texts(open_office: OpenOffice) -> None:
-    office = open_office("nli", work={"examples_per_hit": 2, "tries_before_skip": 1})
-    page = office.open("W1")
+def test_each_example_has_its_own_time_without_that_of_skipped_texts(open_site: OpenSite) -> None:
+    site = open_site("nli", work={"examples_per_hit": 2, "tries_before_skip": 1})
+    page = site.open("W1")
     counts = iter((20_000, 50_000, 90_000))
-    office.floor.clock.advance(2 * MINUTE)
+    site.campaign.clock.advance(2 * MINUTE)
     page.post("/items/0/tries", page.fooling())
     page.post("/items/0/skip", {"reason": "", **page.mark(), "active_ms": next(counts)})
     for item in (0, 1):
         body = page.fooling(item)
         page.post(f"/items/{item}/tries", body)
         page.post(f"/items/{item}/hand-in", {**body, "active_ms": next(counts)})
-    assert [example.active_ms for example in office.floor.rows(Example)] == [30_000, 40_000]
-    (work,) = office.floor.rows(WorkSession)
+    assert [example.active_ms for example in site.campaign.rows(Example)] == [30_000, 40_000]
+    (work,) = site.campaign.rows(WorkSession)
     assert work.active_ms == page.state()["active_ms"] == 90_000
 
 
 @pytest.mark.parametrize("odd", ODD_TIMES)
-def test_an_invalid_time_is_refused_and_nothing_is_stored(open_office: OpenOffice, odd: object) -> None:
-    office = open_office("nli", work={"tries_before_skip": 1})
-    page = office.open("W1")
-    office.floor.clock.advance(MINUTE)
+def test_an_invalid_time_is_refused_and_nothing_is_stored(open_site: OpenSite, odd: object) -> None:
+    site = open_site("nli", work={"tries_before_skip": 1})
+    page = site.open("W1")
+    site.campaign.clock.advance(MINUTE)
     body = page.fooling()
     page.post("/items/0/tries", body)
     assert page.refused("/items/0/hand-in", {**body, "active_ms": odd})["status"] == 400
     assert page.refused("/items/0/skip", {"reason": "", **page.mark(), "active_ms": odd})["status"] == 400
-    assert office.floor.rows(Example) == []
+    assert site.campaign.rows(Example) == []
     page.post("/items/0/hand-in", {**body, "active_ms": 10**9})
-    (example,) = office.floor.rows(Example)
+    (example,) = site.campaign.rows(Example)
     assert example.active_ms == 60_000, "at most the time that has passed"
 
 
-def test_a_worker_who_asks_faster_than_people_do_has_to_wait(office: Office) -> None:
-    floor = office.floor
-    page = office.open("W1")
+def test_a_worker_who_asks_faster_than_people_do_has_to_wait(site: WorkSite) -> None:
+    campaign = site.campaign
+    page = site.open("W1")
     kinds = [page.call("POST", "/items/0/tries", page.written(f"Text {n}.")).status_code for n in range(9)]
     assert set(kinds) == {200}
-    office.restart()
+    site.restart()
     # On a slow machine some of them are allowed again while they are made.
     flood = (page.call("GET", "/state") for _ in range(1_000))
     refused = next(answer for answer in flood if answer.status_code != 200)
     assert refused.status_code == 429
     assert refused.json()["kind"] == "slow_down"
     assert refused.headers["Retry-After"]
-    assert office.open("W2", floor.hit()).state()["status"] == "open"
+    assert site.open("W2", campaign.add_hit()).state()["status"] == "open"
 
 
-def test_the_form_is_the_same_after_the_marketplace_has_confirmed(office: Office) -> None:
-    page = office.open("W1")
+def test_the_form_is_the_same_after_the_marketplace_has_confirmed(site: WorkSite) -> None:
+    page = site.open("W1")
     body = page.fooling()
     page.post("/items/0/tries", body)
     page.post("/items/0/hand-in", body)
     form = page.post("/finish")
-    (work,) = office.floor.rows(WorkSession)
-    office.floor.confirm(work)
+    (work,) = site.campaign.rows(WorkSession)
+    site.campaign.confirm(work)
     assert page.post("/finish") == form
     assert page.state()["status"] == SessionStatus.CONFIRMED.value
-    assert office.floor.rows(Example)[0].status is not ExampleStatus.UNCONFIRMED
+    assert site.campaign.rows(Example)[0].status is not ExampleStatus.UNCONFIRMED

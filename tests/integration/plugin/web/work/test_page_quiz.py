@@ -9,12 +9,12 @@ from crowd.port import CrowdQualification
 from plugin.web.background import Housekeeping
 from round_manager.crowd.workers import WorkerAccess
 from round_manager.models import HitKind, Lease, QualificationGrant, QuizResult, SessionStatus, WorkSession
+from tests.campaign import MARKET, MINUTE
 from tests.fakes.crowd import FakeCrowd
 from tests.fakes.registry import eventually
 from tests.integration.databases import Databases
-from tests.integration.plugin.web.work.conftest import OpenOffice
-from tests.integration.plugin.web.work.office import Office, Page
-from tests.integration.round_manager.work.floor import MARKET, MINUTE
+from tests.integration.plugin.web.work.conftest import OpenSite
+from tests.integration.plugin.web.work.work_site import Page, WorkSite
 
 
 @pytest.fixture(scope="session")
@@ -24,29 +24,29 @@ def databases(any_databases: Databases) -> Databases:
 
 
 @pytest.fixture
-def office(open_office: OpenOffice) -> Office:
-    return open_office("nli")
+def site(open_site: OpenSite) -> WorkSite:
+    return open_site("nli")
 
 
-def _right(office: Office) -> list[int]:
-    assert office.floor.spec.quiz is not None
-    return [one.answer for one in office.floor.spec.quiz.questions]
+def _right(site: WorkSite) -> list[int]:
+    assert site.campaign.spec.quiz is not None
+    return [one.answer for one in site.campaign.spec.quiz.questions]
 
 
-def _quiz(office: Office, worker: str = "W1") -> Page:
-    return office.open(worker, kind=HitKind.QUIZ)
+def _quiz(site: WorkSite, worker: str = "W1") -> Page:
+    return site.open(worker, kind=HitKind.QUIZ)
 
 
-def test_the_questions_are_shown_without_their_answers(office: Office) -> None:
-    page = _quiz(office)
+def test_the_questions_are_shown_without_their_answers(site: WorkSite) -> None:
+    page = _quiz(site)
     item = page.state()["items"][0]
     assert set(item) == {"item", "question", "choices", "given"}
     assert page.setup["editor"] is None
     assert "explain" not in str(page.state()["items"])
 
 
-def test_a_wrong_answer_is_explained_and_the_quiz_can_be_taken_again(office: Office) -> None:
-    page, right = _quiz(office), _right(office)
+def test_a_wrong_answer_is_explained_and_the_quiz_can_be_taken_again(site: WorkSite) -> None:
+    page, right = _quiz(site), _right(site)
     assert page.state()["missing"] == "The quiz is not answered yet."
     wrong = [(answer + 1) % 2 for answer in right]
     said = page.post("/quiz", {"answers": wrong})
@@ -62,8 +62,8 @@ def test_a_wrong_answer_is_explained_and_the_quiz_can_be_taken_again(office: Off
     assert page.post("/finish")["submit"]["fields"]["session"]
 
 
-def test_attempts_are_limited_and_failing_is_submitted_too(office: Office) -> None:
-    page, right = _quiz(office), _right(office)
+def test_attempts_are_limited_and_failing_is_submitted_too(site: WorkSite) -> None:
+    page, right = _quiz(site), _right(site)
     for shift in (1, 2):
         page.post("/quiz", {"answers": [(answer + shift) % 2 for answer in right[:-1]] + [shift]})
     assert page.refused("/quiz", {"answers": right})["code"] == "nothing_to_do"
@@ -71,10 +71,10 @@ def test_attempts_are_limited_and_failing_is_submitted_too(office: Office) -> No
 
 
 @pytest.mark.parametrize("answers", [None, "0000", [], [0], [9, 9, 9, 9], ["0", "0", "0", "0"], [True] * 4, [[0]] * 4])
-def test_an_invalid_answer_uses_no_attempt(office: Office, answers: object) -> None:
-    page = _quiz(office)
+def test_an_invalid_answer_uses_no_attempt(site: WorkSite, answers: object) -> None:
+    page = _quiz(site)
     assert page.refused("/quiz", {"answers": answers})["kind"] == "refused"
-    assert office.floor.rows(QuizResult) == []
+    assert site.campaign.rows(QuizResult) == []
 
 
 class AwayCrowd(FakeCrowd):
@@ -88,58 +88,58 @@ class AwayCrowd(FakeCrowd):
         return super().ensure_qualification(name, description)
 
 
-def _housekeeping(office: Office, crowd: FakeCrowd, folder: Path, interval: float = 10.0) -> Housekeeping:
-    floor = office.floor
-    access = WorkerAccess(floor.store, crowd, floor.clock)
-    return Housekeeping(lambda: floor.services, MARKET, lambda: access, folder, interval)
+def _housekeeping(site: WorkSite, crowd: FakeCrowd, folder: Path, interval: float = 10.0) -> Housekeeping:
+    campaign = site.campaign
+    access = WorkerAccess(campaign.store, crowd, campaign.clock)
+    return Housekeeping(lambda: campaign.services, MARKET, lambda: access, folder, interval)
 
 
 def test_a_worker_who_passed_is_qualified_once_the_marketplace_confirms_them_and_only_then(
-    office: Office, tmp_path: Path
+    site: WorkSite, tmp_path: Path
 ) -> None:
-    page = _quiz(office)
-    page.post("/quiz", {"answers": _right(office)})
+    page = _quiz(site)
+    page.post("/quiz", {"answers": _right(site)})
     page.post("/finish")
-    housekeeping = _housekeeping(office, FakeCrowd(office.floor.clock.now), tmp_path)
+    housekeeping = _housekeeping(site, FakeCrowd(site.campaign.clock.now), tmp_path)
     assert housekeeping.once() == 0, "an unconfirmed worker id can be forged"
-    (work,) = office.floor.rows(WorkSession)
-    office.floor.confirm(work)
+    (work,) = site.campaign.rows(WorkSession)
+    site.campaign.confirm(work)
     assert housekeeping.once() == 1
     assert housekeeping.once() == 0
-    (grant,) = office.floor.rows(QualificationGrant)
+    (grant,) = site.campaign.rows(QualificationGrant)
     assert (grant.worker_id, grant.score) == (work.worker_id, 100)
 
 
-def test_an_unavailable_marketplace_is_retried_and_no_worker_waits_for_it(office: Office, tmp_path: Path) -> None:
-    crowd = AwayCrowd(office.floor.clock.now)
-    page = _quiz(office)
-    assert page.post("/quiz", {"answers": _right(office)})["passed"] is True
+def test_an_unavailable_marketplace_is_retried_and_no_worker_waits_for_it(site: WorkSite, tmp_path: Path) -> None:
+    crowd = AwayCrowd(site.campaign.clock.now)
+    page = _quiz(site)
+    assert page.post("/quiz", {"answers": _right(site)})["passed"] is True
     page.post("/finish")
-    office.floor.confirm(office.floor.rows(WorkSession)[0])
-    housekeeping = _housekeeping(office, crowd, tmp_path, interval=0.01)
+    site.campaign.confirm(site.campaign.rows(WorkSession)[0])
+    housekeeping = _housekeeping(site, crowd, tmp_path, interval=0.01)
     housekeeping.start()
     try:
         eventually(lambda: housekeeping.failing, "it has failed once")
         crowd.is_there = True
-        eventually(lambda: office.floor.rows(QualificationGrant), "it is tried again")
+        eventually(lambda: site.campaign.rows(QualificationGrant), "it is tried again")
         eventually(lambda: not housekeeping.failing, "all is well again")
     finally:
         housekeeping.stop(10)
 
 
-def test_abandoned_sessions_end_automatically(open_office: OpenOffice, tmp_path: Path) -> None:
-    office = open_office("sentiment")
-    office.open("W1")
-    office.floor.clock.advance(30 * MINUTE)
-    _housekeeping(office, FakeCrowd(office.floor.clock.now), tmp_path).once()
-    (work,) = office.floor.rows(WorkSession)
+def test_abandoned_sessions_end_automatically(open_site: OpenSite, tmp_path: Path) -> None:
+    site = open_site("sentiment")
+    site.open("W1")
+    site.campaign.clock.advance(30 * MINUTE)
+    _housekeeping(site, FakeCrowd(site.campaign.clock.now), tmp_path).once()
+    (work,) = site.campaign.rows(WorkSession)
     assert work.status is SessionStatus.EXPIRED
-    assert all(lease.ended_at for lease in office.floor.rows(Lease))
+    assert all(lease.ended_at for lease in site.campaign.rows(Lease))
 
 
-def test_only_a_quiz_takes_the_answers_of_one(office: Office) -> None:
-    office.floor.pending("AUTHOR")
+def test_only_a_quiz_takes_the_answers_of_one(site: WorkSite) -> None:
+    site.campaign.add_example("AUTHOR")
     for kind in (HitKind.CREATE, HitKind.VALIDATE):
-        told = office.open("W1", kind=kind).refused("/quiz", {"answers": _right(office)})
+        told = site.open("W1", kind=kind).refused("/quiz", {"answers": _right(site)})
         assert (told["status"], told["code"]) == (409, "page_unknown")
-    assert office.floor.rows(QuizResult) == []
+    assert site.campaign.rows(QuizResult) == []

@@ -5,7 +5,7 @@ import pytest
 from round_manager.models import HitKind
 from tests.integration.databases import Databases
 from tests.integration.plans import asked, walks
-from tests.integration.plugin.web.work.conftest import OpenOffice
+from tests.integration.plugin.web.work.conftest import OpenSite
 
 
 @pytest.fixture(scope="session")
@@ -15,15 +15,15 @@ def databases(sqlite_databases: Databases) -> Databases:
 
 
 @pytest.mark.parametrize("name", ["sentiment", "qa"])
-def test_no_query_of_a_workers_page_scans_the_whole_round(open_office: OpenOffice, name: str) -> None:
-    office = open_office(name, validation={"gold_rate": 0.5})
+def test_no_query_of_a_workers_page_scans_the_whole_round(open_site: OpenSite, name: str) -> None:
+    site = open_site(name, validation={"gold_rate": 0.5})
     with asked() as statements:
-        page = office.open("W1")
+        page = site.open("W1")
         body = page.fooling()
         page.post("/items/0/tries", body)
         page.post("/items/0/hand-in", body)
-        office.floor.pending("W2")
-        checking = office.open("V1", kind=HitKind.VALIDATE)
+        site.campaign.add_example("W2")
+        checking = site.open("V1", kind=HitKind.VALIDATE)
         assert checking.state()["items"]
     assert len(statements) > 30
-    assert walks(office.floor.store, statements) == {}
+    assert walks(site.campaign.store, statements) == {}

@@ -1,14 +1,12 @@
-"""A task with closed rounds to train on."""
+"""A campaign with closed rounds to train on, and instant models."""
 
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
@@ -34,18 +32,19 @@ from round_manager.models import (
 )
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.model_versions import ModelDeployment, register_versions
-from round_manager.services.training import RetrainingResult, TrainingPorts
-from round_manager.services.training import retrain as retrain_task
+from round_manager.services.training import RetrainingResult, TrainingPorts, retrain
 from round_manager.tasks.rounds import find_round, open_round
-from round_manager.tasks.tasks import create_task, find_task
+from round_manager.tasks.tasks import find_task
 from templates import BUILT_IN, Pack, load_pack
-from tests.fakes.clock import NOON, SettableClock
+from tests.campaign.base import OWNER
+from tests.campaign.campaign import Campaign, find_campaign, start_campaign
+from tests.fakes.clock import NOON
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version
 from tests.fakes.trainer import FakeTrainer
 
 TASK = "sentiment"
-OWNER = JobOwner("owner@here", "here", 7)
-ACTOR = Actor("owner@here")
+ACTOR = Actor(OWNER)
+JOB_OWNER = JobOwner(OWNER, "here", 7)
 WORDS = {"positive": "lovely", "negative": "awful", "neutral": "weekday"}
 
 
@@ -65,7 +64,7 @@ def small_pack(folder: Path, held_out: Mapping[str, int] | None = None) -> Pack:
 
 
 @dataclass(frozen=True)
-class Row:
+class RoundRow:
     """One example to put into a round."""
 
     text: str
@@ -74,23 +73,15 @@ class Row:
     status: ExampleStatus = ExampleStatus.VERIFIED
 
 
-@dataclass
-class School:
-    """The task in a store, its models in a folder, and makers of rounds."""
+@dataclass(kw_only=True)
+class TrainingCampaign(Campaign):
+    """A campaign with its models in a folder, and makers of closed rounds."""
 
-    store: Store
-    pack: Pack
     models: Path
-    clock: SettableClock = field(default_factory=SettableClock)
-    numbers: Any = field(default_factory=lambda: count(1))
 
     @property
     def registry(self) -> QuickRegistry:
         return QuickRegistry(self.models)
-
-    @property
-    def context(self) -> ServiceContext:
-        return ServiceContext(self.store, self.clock)
 
     def ports(self, trainer: FakeTrainer | None = None, **changes: Any) -> TrainingPorts:
         """Return the dependencies of a training, with instant models."""
@@ -112,15 +103,15 @@ class School:
         pins: Pins | None = self.registry.pins(TASK)
         return pins.versions if pins else ()
 
-    def round_over(self, rows: Sequence[Row], *, split: bool = True, against: Sequence[str] = ()) -> Round:
+    def add_closed_round(self, rows: Sequence[RoundRow], *, split: bool = True, against: Sequence[str] = ()) -> Round:
         """Play the next round: open it with the pinned versions or others, add the rows, close and split it."""
         versions = against or self.pinned() or self.pin("positive")
-        register_versions(self.context, self.ports().models, TASK, versions)
+        register_versions(self.services, self.ports().models, TASK, versions)
         with self.store.write() as session:
             task = find_task(session, TASK)
             models = find_versions(session, task, versions)
-            opened = open_round(session, task, models, now=NOON, actor="owner@here", reason="a test")
-            examples = [self._example(session, opened, models[0].id, row) for row in rows]
+            opened = open_round(session, task, models, now=NOON, actor=OWNER, reason="a test")
+            examples = [self._add_row(session, opened, models[0].id, row) for row in rows]
             for status, moment in ((RoundStatus.VALIDATING, "validating_at"), (RoundStatus.CLOSED, "closed_at")):
                 opened.status = status
                 setattr(opened, moment, NOON)
@@ -133,19 +124,19 @@ class School:
                 note(session, SPLIT, opened, actor="outfox", reason="a test", now=NOON, of=opened, after=report)
             return opened
 
-    def rows(self, **options: Any) -> TrainingRows:
+    def training_rows(self, **options: Any) -> TrainingRows:
         with self.store.read() as session:
             task = find_task(session, TASK)
             return training_rows(session, task, self.pack.spec, self.pack.seed, **options)
 
-    def round(self, number: int) -> Round:
+    def find_round(self, number: int) -> Round:
         with self.store.read() as session:
             return find_round(session, find_task(session, TASK), number)
 
-    def task(self, session: Session) -> Task:
+    def task_in(self, session: Session) -> Task:
         return find_task(session, TASK)
 
-    def _example(self, session: Session, round: Round, model: int, row: Row) -> Example:
+    def _add_row(self, session: Session, round: Round, model: int, row: RoundRow) -> Example:
         author = Worker(marketplace="fake", external_id=f"W{next(self.numbers)}", first_seen_at=NOON)
         session.add(author)
         session.flush()
@@ -172,48 +163,47 @@ class School:
         session.flush()
         return example
 
+    def retrain(
+        self, trainer: FakeTrainer | None = None, *, clock: Clock | None = None, **changes: Any
+    ) -> RetrainingResult:
+        """Return the result of a retraining with instant models."""
+        context = ServiceContext(self.store, clock or self.clock)
+        return retrain(context, ACTOR, self.pack, self.ports(trainer, **changes), mode="head")
 
-def found_school(store: Store, pack: Pack, models: Path) -> School:
-    """Create the task."""
-    with store.write() as session:
-        create_task(session, pack, now=NOON)
-    return School(store, pack, models)
+    def evaluations(self) -> list[tuple[str, int]]:
+        """Return the measurements: the name of the rows and the number of the version."""
+        return [(one.dataset, one.model_version_id) for one in self.rows(Evaluation)]
 
+    def last_job(self) -> TrainingJob:
+        """Return the newest training."""
+        job: TrainingJob = self.rows(TrainingJob)[-1]
+        return job
 
-def first_round(label: str = "negative", train: int = 6, held_out: int = 4) -> list[Row]:
-    """Rows of one label, some to train on and some held out."""
-    rows = [Row(f"A row that fooled, number {number}.", label) for number in range(train)]
-    return rows + [Row(f"A row to measure on, number {number}.", label, Split.HELD_OUT) for number in range(held_out)]
-
-
-def teach(school: School) -> School:
-    """Return a school whose first round is closed."""
-    school.pin("positive")
-    school.round_over(first_round())
-    return school
-
-
-def retrain(
-    school: School, trainer: FakeTrainer | None = None, *, clock: Clock | None = None, **changes: Any
-) -> RetrainingResult:
-    """Return the result of a retraining with instant models."""
-    context = ServiceContext(school.store, clock or school.clock)
-    return retrain_task(context, ACTOR, school.pack, school.ports(trainer, **changes), mode="head")
+    def check_unchanged(self, pinned: tuple[str, ...]) -> None:
+        """Check that the pinned versions and the rounds are unchanged."""
+        assert self.pinned() == pinned
+        assert self.find_round(1).status is RoundStatus.CLOSED
 
 
-def evaluations(school: School) -> list[tuple[str, int]]:
-    """Return the measurements: the name of the rows and the number of the version."""
-    with school.store.read() as session:
-        return [(one.dataset, one.model_version_id) for one in session.scalars(select(Evaluation))]
+def start_training(store: Store, pack: Pack, models: Path) -> TrainingCampaign:
+    """Create the task, without an open round."""
+    return start_campaign(store, pack, opened=False).extended(TrainingCampaign, models=models)
 
 
-def last_job(school: School) -> TrainingJob:
-    """The newest training."""
-    with school.store.read() as session:
-        return session.scalars(select(TrainingJob).order_by(TrainingJob.id.desc()).limit(1)).one()
+def find_training(store: Store, pack: Pack, models: Path) -> TrainingCampaign:
+    """Return the campaign of a task that exists."""
+    return find_campaign(store, pack).extended(TrainingCampaign, models=models)
 
 
-def unchanged(school: School, pinned: tuple[str, ...]) -> None:
-    """Check that the pinned versions and the rounds are unchanged."""
-    assert school.pinned() == pinned
-    assert school.round(1).status is RoundStatus.CLOSED
+def first_round_rows(label: str = "negative", train: int = 6, held_out: int = 4) -> list[RoundRow]:
+    """Return rows of one label, some to train on and some held out."""
+    rows = [RoundRow(f"A row that fooled, number {number}.", label) for number in range(train)]
+    held = [RoundRow(f"A row to measure on, number {number}.", label, Split.HELD_OUT) for number in range(held_out)]
+    return rows + held
+
+
+def with_closed_round(training: TrainingCampaign) -> TrainingCampaign:
+    """Pin a model that predicts `positive`, and close a round of negative rows that fooled it."""
+    training.pin("positive")
+    training.add_closed_round(first_round_rows())
+    return training

@@ -1,4 +1,4 @@
-"""A small, valid world in a store, from which tests try to reach wrong states."""
+"""Valid rows in a store, from which tests try to reach wrong states."""
 
 import hashlib
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def digest(text: str) -> str:
 
 
 @dataclass(frozen=True)
-class World:
+class SampleRows:
     """The ids of what is there, and makers of more of it."""
 
     store: Store
@@ -112,7 +112,7 @@ class World:
         return Attempt(**{**row, **changes})
 
     def new_vote(self, **changes: Any) -> Vote:
-        """A valid vote on the world's example."""
+        """A valid vote on the sample's example."""
         row: dict[str, Any] = {
             "example_id": self.example,
             "author_id": self.author,
@@ -124,7 +124,7 @@ class World:
         return Vote(**{**row, **changes})
 
     def new_entry(self, key: str = "entry", **changes: Any) -> LedgerEntry:
-        """A valid reservation of 54 cents for the world's HIT."""
+        """A valid reservation of 54 cents for the sample's HIT."""
         row: dict[str, Any] = {
             "key": key,
             "task_id": self.task,
@@ -142,7 +142,7 @@ class World:
         return new_hit(key, **{"task_id": self.task, "round_id": self.round, **changes})
 
     def move_round(self, session: Session, status: RoundStatus, at: datetime = NOON) -> Round:
-        """Bring the world's round to a later status, step by step."""
+        """Bring the sample's round to a later status, step by step."""
         found = session.get_one(Round, self.round)
         if found.status is RoundStatus.OPEN and status is not RoundStatus.OPEN:
             found.status, found.validating_at = RoundStatus.VALIDATING, at
@@ -216,7 +216,7 @@ def new_hit(key: str, task_id: int, round_id: int | None, **changes: Any) -> Hit
     return Hit(**{**row, **changes})
 
 
-def build_world(store: Store) -> World:
+def add_sample_rows(store: Store) -> SampleRows:
     """One of everything, valid."""
     with store.write() as session:
 
@@ -248,6 +248,6 @@ def build_world(store: Store) -> World:
             WorkSession(public_id=public_id(NOON), hit_id=hit, worker_id=author, claimed_assignment="AS1", draft={},
                         started_at=NOON, expires_at=NOON + HOUR)
         )  # fmt: skip
-        empty = World(store, task, model, round_id, context, author, voter, hit, assignment, page, 0)
+        empty = SampleRows(store, task, model, round_id, context, author, voter, hit, assignment, page, 0)
         example = add(empty.new_example(source=Source.PAGES, session_id=page, verdict_id=public_id(NOON)))
-    return World(store, task, model, round_id, context, author, voter, hit, assignment, page, example)
+    return SampleRows(store, task, model, round_id, context, author, voter, hit, assignment, page, example)

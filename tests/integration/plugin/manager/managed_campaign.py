@@ -1,10 +1,10 @@
-"""A task with a marketplace, workers, models, archives, and managers that can be killed."""
+"""A campaign that managers run, with models, archives and trainings; managers can be killed."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from itertools import count, cycle
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +43,13 @@ from round_manager.tasks.rounds import list_rounds, pinned_versions
 from round_manager.tasks.tasks import find_task
 from round_manager.work.errors import NothingToDo, WorkRefused
 from round_manager.work.validation_work import Judgement, judge_item
+from tests.campaign import Campaign, start_campaign
 from tests.fakes.registry import QuickRegistry, load_fixed, make_version
-from tests.integration.plugin.manager.mortal import Fate, Killed, MortalCrowd, MortalStore
-from tests.integration.round_manager.work.floor import Floor, lay_floor
+from tests.integration.plugin.manager.kills import Killed, KillingCrowd, KillingStore, RandomKills
 
 TASK = "sentiment"
 MANAGER = "manager@test"
-PEOPLE = tuple(f"W{number}" for number in range(1, 9))
+WORKERS = tuple(f"W{number}" for number in range(1, 9))
 SMALL: dict[str, dict[str, Any]] = {
     "rounds": {"target_fooling": 3, "split_by_worker": False, "held_out_share": 0.0},
     "validation": {"gold_rate": 0.0, "sample_non_fooling": 0.0},
@@ -61,31 +61,31 @@ SMALL: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True)
 class FakeRunner:
-    """Runs instant trainings that end as the company says; each rotates in a new version."""
+    """Runs instant trainings that end as the campaign says; each rotates in a new version."""
 
-    company: "Company"
+    campaign: "ManagedCampaign"
 
     def start(self, request: JobRequest) -> None:
-        company = self.company
-        pid = next(company.numbers)
-        version = company.new_version(f"after {pid}")
-        company.trained.append(version)
-        models = ModelDeployment(company.registry, "models", load_fixed)
-        register_versions(company.service_context, models, TASK, [version])
-        with company.store.write() as session:
+        campaign = self.campaign
+        pid = next(campaign.numbers)
+        version = campaign.new_version(f"after {pid}")
+        campaign.trained.append(version)
+        models = ModelDeployment(campaign.registry, "models", load_fixed)
+        register_versions(campaign.manager_services, models, TASK, [version])
+        with campaign.store.write() as session:
             task = find_task(session, request.task)
             last = [one for one in list_rounds(session, task) if one.closed_at][-1]
             owner = JobOwner(MANAGER, "here", pid, request.token)
-            job = start_job(session, task, last, "head", owner, now=company.clock.now())
+            job = start_job(session, task, last, "head", owner, now=campaign.now)
             made = find_versions(session, task, [version])[0]
-            how = company.training_ends
-            may_pass = company.training_may_pass
-            finish_job(session, job.id, how, "because", now=company.clock.now(), version=made, retry=may_pass)
+            how = campaign.training_ends
+            may_pass = campaign.training_may_pass
+            finish_job(session, job.id, how, "because", now=campaign.now, version=made, retry=may_pass)
         if how is TrainingState.ROTATED:
-            company.registry.set_pins(TASK, (version,))
+            campaign.registry.set_pins(TASK, (version,))
 
     def status(self, request: JobRequest) -> JobStatus:
-        rotated = self.company.training_ends is TrainingState.ROTATED
+        rotated = self.campaign.training_ends is TrainingState.ROTATED
         return JobStatus(JobOutcome.SUCCEEDED if rotated else JobOutcome.FAILED, "because")
 
     def stop(self, request: JobRequest) -> None: ...
@@ -94,15 +94,17 @@ class FakeRunner:
         return ""
 
 
-@dataclass
-class Company:
-    """One task's rounds and their workers; each pass has a new manager."""
+@dataclass(kw_only=True)
+class ManagedCampaign(Campaign):
+    """A campaign whose rounds a manager runs; each pass has a new manager.
 
-    floor: Floor
-    store: Store
-    crowd: MortalCrowd
+    A manager works on its own store, so that a test can kill it while the workers go on.
+    """
+
+    crowd: KillingCrowd
     models: Path
     archives: Path
+    manager_store: Store
     training_ends: TrainingState = TrainingState.ROTATED
     training_may_pass: bool = False
     last_round: int | None = None
@@ -110,25 +112,24 @@ class Company:
     check_backend: Callable[[str, int], None] = lambda task, number: None
     slow: timedelta = timedelta(seconds=1)
     trained: list[str] = field(default_factory=list)
-    numbers: Iterator[int] = field(default_factory=lambda: count(1))
-    turns: Iterator[str] = field(default_factory=lambda: cycle(PEOPLE))
+    workers: Iterator[str] = field(default_factory=lambda: cycle(WORKERS))
 
     def __post_init__(self) -> None:
         self._trainings = self._supervisor()
 
     @property
-    def clock(self) -> Any:
-        return self.floor.clock
-
-    @property
     def registry(self) -> QuickRegistry:
         return QuickRegistry(self.models)
 
-    def context(self, **changes: Any) -> ManagerContext:
-        store, crowd, clock = self.store, self.crowd, self.clock
+    @property
+    def manager_services(self) -> ServiceContext:
+        return ServiceContext(self.manager_store, self.clock)
+
+    def manager_context(self, **changes: Any) -> ManagerContext:
+        store, crowd, clock = self.manager_store, self.crowd, self.clock
         poster = HitPoster(store, crowd, clock, lambda hit: f"http://pages.test/{hit.public_id.hex}", threads=1)
         payments = PaymentSender(store, crowd, clock, actor=MANAGER, threads=1)
-        services = ConnectedCrowd(
+        connected = ConnectedCrowd(
             crowd=crowd,
             poster=poster,
             collector=Collector(store, crowd, clock, threads=1),
@@ -141,7 +142,7 @@ class Company:
             "store": store,
             "clock": clock,
             "who": MANAGER,
-            "crowd": services,
+            "crowd": connected,
             "label_studio": None,
             "archives": lambda: open_archives(str(self.archives)),
             "models": lambda: ModelDeployment(self.registry, "models", load_fixed, 5.0),
@@ -156,56 +157,54 @@ class Company:
         self, steps: Sequence[Step] = STEPS, *, respect_backoff: bool = False, **changes: Any
     ) -> list[StepOutcome]:
         """Run one pass of a newly started manager."""
-        return Manager(self.context(**changes), steps).once(respect_backoff=respect_backoff)
+        return Manager(self.manager_context(**changes), steps).once(respect_backoff=respect_backoff)
 
-    def mortal(self, fate: Fate) -> "Company":
-        """Return the same company with managers that may die around any transaction and after any call."""
-        self.crowd.fate = fate
-        return replace(self, store=MortalStore(self.store, fate))
+    def with_kills(self, kills: RandomKills) -> "ManagedCampaign":
+        """Return the same campaign with managers that may be killed around any transaction and after any call."""
+        self.crowd.kills = kills
+        return replace(self, manager_store=KillingStore(self.store, kills))
 
-    def hire(self, *people: str) -> None:
-        """Give the workers the task's qualification."""
-        for person in people or PEOPLE:
-            WorkerAccess(self.store, self.crowd, self.clock).grant(
-                self.floor.task, person, actor="owner", reason="a test"
-            )
+    def qualify_workers(self, *workers: str) -> None:
+        """Give the workers the task's qualification, by default all of them."""
+        for worker in workers or WORKERS:
+            WorkerAccess(self.store, self.crowd, self.clock).grant(self.task, worker, actor="owner", reason="a test")
 
     def new_version(self, note: str) -> str:
         return make_version(self.models, "negative", note=note)
 
     def rounds(self) -> list[Round]:
-        return self.floor.rows(Round)
+        return self.rows(Round)
 
     def statuses(self) -> list[str]:
         return [one.status.value for one in self.rounds()]
 
-    def standing(self, kind: HitKind) -> list[Hit]:
+    def open_hits(self, kind: HitKind) -> list[Hit]:
         """Return the HITs that workers can accept."""
-        return self.floor.rows(Hit, Hit.kind == kind, Hit.status == HitStatus.ASSIGNABLE)
+        return self.rows(Hit, Hit.kind == kind, Hit.status == HitStatus.ASSIGNABLE)
 
-    def write(self, most: int = 100, *, fooling: bool = True) -> int:
+    def write_hits(self, most: int = 100, *, fooling: bool = True) -> int:
         """Let workers accept and submit creation HITs; return how many did."""
         done = 0
-        for hit in self.standing(HitKind.CREATE)[:most]:
-            worker = next(self.turns)
-            page = self.take(hit, worker)
+        for hit in self.open_hits(HitKind.CREATE)[:most]:
+            worker = next(self.workers)
+            page = self.try_hit(hit, worker)
             if page is None:
                 continue
-            self.floor.write_all(page) if fooling else self._write_plainly(page)
-            self.submit(hit, worker, page)
+            self.write_examples(page) if fooling else self._write_three_attempts(page)
+            self.submit_hit(hit, worker, page)
             done += 1
         return done
 
-    def check(self, most: int = 100, *, agree: bool = True) -> int:
+    def check_hits(self, most: int = 100, *, agree: bool = True) -> int:
         """Let workers submit validation HITs, agreeing with the authors or not; return how many did."""
         done = 0
-        for hit in self.standing(HitKind.VALIDATE)[:most]:
-            for _ in PEOPLE:
-                worker = next(self.turns)
-                page = self.take(hit, worker)
+        for hit in self.open_hits(HitKind.VALIDATE)[:most]:
+            for _ in WORKERS:
+                worker = next(self.workers)
+                page = self.try_hit(hit, worker)
                 if page is not None:
                     self._judge(page, agree=agree)
-                    self.submit(hit, worker, page)
+                    self.submit_hit(hit, worker, page)
                     done += 1
                     break
         return done
@@ -216,9 +215,9 @@ class Company:
             self.settle()
             if until():
                 return
-            self.write()
-            self.check()
-        raise AssertionError(f"it does not come to that: {self.books()}")
+            self.write_hits()
+            self.check_hits()
+        raise AssertionError(f"the condition is still false: {self.end_state()}")
 
     def settle(self, passes: int = 200) -> None:
         """Run passes until one has nothing to do; restart a killed manager."""
@@ -238,7 +237,7 @@ class Company:
         frozen = [one.frozen_at is not None for one in self.rounds() if one.opened_at is not None]
         return len(frozen) == rounds and all(frozen)
 
-    def books(self) -> dict[str, Any]:
+    def end_state(self) -> dict[str, Any]:
         """Return everything that must not depend on the number of managers or on how often they die."""
         with self.store.read() as session:
             entries = session.execute(
@@ -255,58 +254,58 @@ class Company:
             "money": sorted(f"{round} {kind} {state} {cents}" for round, kind, state, cents in entries),
             "examples": Counter(f"{round} {status} {split}" for round, status, split in examples),
             "votes": votes,
-            "hits": Counter(hit.kind.value for hit in self.floor.rows(Hit)),
+            "hits": Counter(hit.kind.value for hit in self.rows(Hit)),
             "posted": len(list(self.crowd._hits)),
             "account": self.crowd._available(),
         }
 
-    @property
-    def service_context(self) -> ServiceContext:
-        return ServiceContext(self.store, self.clock)
-
     def _supervisor(self) -> TrainingSupervisor:
-        return TrainingSupervisor(self.service_context, Actor(MANAGER), FakeRunner(self))
+        return TrainingSupervisor(self.manager_services, Actor(MANAGER), FakeRunner(self))
 
-    def take(self, hit: Hit, worker: str) -> WorkSession | None:
+    def try_hit(self, hit: Hit, worker: str) -> WorkSession | None:
         """Let a worker accept the HIT and open its page; they return a HIT without work."""
-        self.crowd.accept(str(hit.external_id), worker)
-        number = 1 + len(self.floor.rows(Assignment, Assignment.hit_id == hit.id))
+        place = 1 + len(self.rows(Assignment, Assignment.hit_id == hit.id))
         with self.store.read() as session:
             # Texts are judged by the round's own model.
-            (self.floor.version,) = pinned_versions(session, session.get_one(Round, hit.round_id))
+            self.versions = pinned_versions(session, session.get_one(Round, hit.round_id))
         try:
-            return self.floor.open(worker, hit=hit, assignment=f"{hit.external_id}W{number}")
+            return self.accept_hit(hit, worker, place)
         except (NothingToDo, WorkRefused):
             self.crowd.give_back(str(hit.external_id), worker)
             return None
 
-    def submit(self, hit: Hit, worker: str, page: WorkSession) -> None:
+    def submit_hit(self, hit: Hit, worker: str, page: WorkSession) -> None:
         """Submit the page and its HIT, after the time that a worker takes here."""
         self.clock.advance(self.slow)
-        self.floor.finish(page)
-        assert self.crowd.submit(str(hit.external_id), worker) == page.claimed_assignment
+        super().submit_hit(hit, worker, page)
 
-    def _write_plainly(self, page: WorkSession) -> None:
+    def _write_three_attempts(self, page: WorkSession) -> None:
         with self.store.read() as session:
             target = session.scalars(select(WorkItem.label).where(WorkItem.session_id == page.id)).one()
         texts = [f"This is {target} {page.id}, version {number}" for number in range(3)]
         for text in texts:
-            self.floor.ask(page, text)
-        self.floor.hand_in(page, texts[-1])
+            self.ask_target(page, text)
+        self.submit_example(page, texts[-1])
 
     def _judge(self, page: WorkSession, *, agree: bool) -> None:
-        with self.floor.write() as session:
+        with self.store.write() as session:
             for item in session.scalars(select(WorkItem).where(WorkItem.session_id == page.id)).all():
-                right = session.get_one(Example, item.example_id).label
-                wrong = next(name for name in self.floor.spec.label_names if name != right)
-                judge_item(session, page, item.item, Judgement(label=right if agree else wrong), now=self.floor.now)
+                example = session.get_one(Example, item.example_id)
+                label = example.label if agree else self.other_label(example)
+                judge_item(session, page, item.item, Judgement(label=label), now=self.now)
 
 
-def found_company(store: Store, folder: Path, **terms: dict[str, Any]) -> Company:
-    """The sentiment task with round 1 open, on small terms; parts of its spec can be changed."""
-    parts = {name: {**SMALL.get(name, {}), **terms.get(name, {})} for name in {*SMALL, *terms}}
-    floor = lay_floor(store, TASK, contexts=8, **parts)
-    company = Company(floor, store, MortalCrowd(floor.clock.now), folder / "models", folder / "archives")
-    company.archives.mkdir()
-    company.registry.set_pins(TASK, (company.new_version("base"),))
-    return company
+def start_managed(store: Store, folder: Path, **terms: Any) -> ManagedCampaign:
+    """Start the sentiment task with round 1 open, on small terms; parts of its spec can be changed."""
+    parts: dict[str, Any] = {name: {**SMALL.get(name, {}), **terms.get(name, {})} for name in {*SMALL, *terms}}
+    begun = start_campaign(store, TASK, **parts)
+    campaign = begun.extended(
+        ManagedCampaign,
+        crowd=KillingCrowd(begun.clock.now),
+        models=folder / "models",
+        archives=folder / "archives",
+        manager_store=store,
+    )
+    campaign.archives.mkdir()
+    campaign.registry.set_pins(TASK, (campaign.new_version("base"),))
+    return campaign

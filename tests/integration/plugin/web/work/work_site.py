@@ -25,10 +25,10 @@ from plugin.wiring import Application
 from round_manager.models import Hit, HitKind
 from templates.label_config import read_elements
 from templates.payloads import Span, results
+from tests.campaign import Campaign
 from tests.fakes.model_provider import FakeModelProvider
 from tests.fakes.sink import ListSink
 from tests.fakes.target import FakeTarget
-from tests.integration.round_manager.work.floor import Floor, pack_of
 
 SITE = "http://market.example:7500"
 SUBMIT_TO = f"{SITE}/s/a-pass"
@@ -38,7 +38,7 @@ PATIENCE = 30.0
 ODD_TIMES: tuple[object, ...] = (-1, 1.5, 1e300, "7", True, [7], {}, 10**30)
 
 
-class Served:
+class AppServer:
     """A WSGI application on a port; it can be stopped, restarted or replaced."""
 
     def __init__(self, app: Any, port: int = 0) -> None:
@@ -65,20 +65,20 @@ class Served:
         self._app = self._server.app = app
 
 
-class Office:
+class WorkSite:
     """The web app for one task, with its ML backend; on a free port by default."""
 
-    def __init__(self, floor: Floor, home: Path, port: int = 0) -> None:
-        self.floor = floor
-        shelf = self.shelf = FakeModelProvider()
-        self.predictor = FakeTarget(floor.spec, floor.version)
-        shelf.place(floor.spec.name, self.predictor, round=floor.round.number)
-        service = VerdictService({floor.spec.name: pack_of(floor.spec.name)}, shelf, ListSink(), floor.clock)
+    def __init__(self, campaign: Campaign, home: Path, port: int = 0) -> None:
+        self.campaign = campaign
+        models = self.models = FakeModelProvider()
+        self.predictor = FakeTarget(campaign.spec, campaign.version)
+        models.place(campaign.spec.name, self.predictor, round=campaign.round.number)
+        service = VerdictService({campaign.spec.name: campaign.pack}, models, ListSink(), campaign.clock)
         auth, signer = BasicAuth("web", "pass"), VerdictSigner([SECRET])
-        self.backend = Served(backend_app(service, auth=auth, signer=signer))
+        self.backend = AppServer(backend_app(service, auth=auth, signer=signer))
         self.settings = Settings(
             home=str(home),
-            database_url=floor.store.engine.url.render_as_string(hide_password=False),
+            database_url=campaign.store.engine.url.render_as_string(hide_password=False),
             secret=SECRET,
             ml_backend_url=self.backend.url,
             ml_backend_auth="web:pass",
@@ -86,12 +86,12 @@ class Office:
         )
         self.limits: PageLimits | None = None
         self._application = self._new_application()
-        self.web = Served(self._app(), port)
+        self.web = AppServer(self._app(), port)
         self.links = HitLinks(self.settings.hit_pages, self.settings.signing_secrets())
 
     def use_machine_clock(self) -> None:
         """Let the clock run from now on."""
-        self.floor.clock.now = SystemClock().now  # type: ignore[method-assign]
+        self.campaign.clock.now = SystemClock().now  # type: ignore[method-assign]
 
     def restart(self) -> None:
         """Replace the web app with a new process, which has none of the old one's memory."""
@@ -116,7 +116,7 @@ class Office:
         self, worker: str = "W1", hit: Hit | None = None, *, kind: HitKind = HitKind.CREATE, **told: str
     ) -> "Page":
         """The page of a worker who accepted the HIT, by default a new one."""
-        chosen = hit or self.floor.hit(kind)
+        chosen = hit or self.campaign.add_hit(kind)
         told = {"assignmentId": f"AS-{chosen.key}", "hitId": "H", "workerId": worker, "turkSubmitTo": SUBMIT_TO, **told}
         return Page(self, chosen, setup_in(self.get(chosen, **told)))
 
@@ -126,21 +126,21 @@ class Office:
         return web_app(store, self._application.attempt_intake(), [SECRET], pages=(pages,))
 
     def _new_application(self) -> Application:
-        return Application(self.settings, clock=self.floor.clock)
+        return Application(self.settings, clock=self.campaign.clock)
 
 
 @dataclass
 class Page:
     """A page in a worker's browser; it knows only its setup."""
 
-    office: Office
+    site: WorkSite
     hit: Hit
     setup: dict[str, Any]
     elsewhere: str = ""
 
     def call(self, method: str, path: str, body: Any = None, **options: Any) -> requests.Response:
         headers = {"Authorization": f"Bearer {self.setup['token']}"}
-        url = f"{self.elsewhere or self.office.web.url}{self.setup['api']}{path}"
+        url = f"{self.elsewhere or self.site.web.url}{self.setup['api']}{path}"
         return requests.request(method, url, **{"json": body, "headers": headers, "timeout": PATIENCE, **options})
 
     def post(self, path: str, body: Any = None) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class Page:
 
     def written(self, text: str, item: int = 0, **more: str | Span) -> dict[str, Any]:
         """Return a body with every field that the task requires."""
-        spec = self.office.floor.spec
+        spec = self.site.campaign.spec
         values: dict[str, str | Span] = {field.name: text for field in spec.with_role("input")}
         values |= {field.name: "Because." for field in spec.with_role("reason")}
         values |= {field.name: field.choices[0] for field in spec.with_role("extra") if field.choices}
@@ -186,8 +186,8 @@ class Page:
     def fooling(self, item: int = 0) -> dict[str, Any]:
         """Return a body with a text that fools the model, which predicts the label that the text names."""
         target = self.state()["items"][item]["target"]
-        wanted = target["name"] if target else (self.office.floor.spec.label_names or ("", ""))[1]
-        others = [name for name in self.office.floor.spec.label_names if name != wanted]
+        wanted = target["name"] if target else (self.site.campaign.spec.label_names or ("", ""))[1]
+        others = [name for name in self.site.campaign.spec.label_names if name != wanted]
         return self.written(f"This is {others[0] if others else 'new'}, {self.hit.key} {item}", item)
 
 

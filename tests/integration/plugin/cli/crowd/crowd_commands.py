@@ -1,4 +1,4 @@
-"""A shop on a real marketplace: the owner's commands on one side, workers on the other."""
+"""The owner's crowd commands on a real marketplace, and the workers on the other side."""
 
 import json
 import os
@@ -32,8 +32,8 @@ EACH = REWARD + REWARD_FEE + BONUS + BONUS_FEE
 
 
 @dataclass
-class Shop:
-    """The parts of a shop."""
+class CrowdCommands:
+    """Runs `outfox crowd` commands, and acts as the marketplace's workers."""
 
     outfox: Outfox
     market: MarketServer
@@ -44,19 +44,19 @@ class Shop:
         """One `outfox crowd` command."""
         return self.outfox("crowd", *arguments)
 
-    def asked(self, *arguments: object, code: int = 0) -> Any:
+    def run_json(self, *arguments: object, code: int = 0) -> Any:
         """Run a command with --json and return its data."""
         ran = self.run(*arguments, "--json")
         assert ran.code == code, ran
         return json.loads(ran.out)
 
-    def text(self, *arguments: object) -> str:
+    def run_text(self, *arguments: object) -> str:
         """Run a command that succeeds and return its text."""
         ran = self.run(*arguments)
         assert ran.code == 0, ran
         return ran.out
 
-    def refused(self, *arguments: object, code: int = 2) -> str:
+    def error_code(self, *arguments: object, code: int = 2) -> str:
         """The error code of a command that fails and prints nothing; `usage` for a wrong command line."""
         return str(self.error(*arguments, code=code)["code"])
 
@@ -73,34 +73,34 @@ class Shop:
 
     def figures(self) -> BudgetFigures:
         """Return the round's budget figures, after checking that the statement adds up."""
-        answer = self.asked("statement", SENTIMENT)
+        answer = self.run_json("statement", SENTIMENT)
         assert answer["adds_up"], answer
         _whole, line = answer["lines"]
         names = ("budget_cents", "reserved_cents", "owed_cents", "sent_cents")
         return BudgetFigures(*(line[name] for name in names))
 
-    def post(self, hits: int = 1, *more: object) -> Any:
+    def post_hits(self, hits: int = 1, *more: object) -> Any:
         """Post creation HITs."""
-        return self.asked("post", SENTIMENT, "--kind", "create", "--hits", hits, "--yes", *more)
+        return self.run_json("post", SENTIMENT, "--kind", "create", "--hits", hits, "--yes", *more)
 
     def worker(self, name: str = "Ann") -> Worker:
         """Return a worker who is qualified for the sentiment task."""
         if name not in self.workers:
             self.workers[name] = self.market.make_worker(name)
-            self.asked("workers", "grant", SENTIMENT, self.workers[name].id)
+            self.run_json("workers", "grant", SENTIMENT, self.workers[name].id)
         return self.workers[name]
 
-    def hand_in(self, name: str = "Ann", *, minutes: float = 1.0) -> str:
+    def submit_hit(self, name: str = "Ann", *, minutes: float = 1.0) -> str:
         """Let the worker accept a HIT and submit it after some minutes; return the assignment's id."""
         worker = self.worker(name)
-        assignment = self.take(name)
+        assignment = self.accept_hit(name)
         self.market.clock.advance(timedelta(minutes=minutes))
         with self.market.market.write() as session:
             return worker_actions.submit(
                 session, assignment, {"text": "Fine."}, self.market.market.now(), worker_id=worker.id
             ).id
 
-    def take(self, name: str = "Ann") -> str:
+    def accept_hit(self, name: str = "Ann") -> str:
         """Let the worker accept a HIT; return the assignment's id."""
         worker, now = self.worker(name), self.market.market.now()
         with self.market.market.write() as session:
@@ -109,7 +109,7 @@ class Shop:
             ]
             return worker_actions.accept(session, worker, group.group_id, now).id
 
-    def work_for(self, name: str) -> int:
+    def available_hits(self, name: str) -> int:
         """Return how many HITs the worker can accept now."""
         worker = self.worker(name)
         with self.market.market.read() as session:
@@ -132,32 +132,32 @@ class Shop:
         """Return the date in UTC."""
         return (datetime.now(UTC) + timedelta(days=plus_days)).date()
 
-    def worked(self) -> str:
+    def paid_hit(self) -> str:
         """Post one HIT and have it submitted, approved and paid; return the assignment's id."""
-        self.post(1)
-        work = self.hand_in()
-        self.asked("approve", "--all")
+        self.post_hits(1)
+        work = self.submit_hit()
+        self.run_json("approve", "--all")
         return work
 
-    def owe_all(self) -> None:
+    def owe_rewards(self) -> None:
         """Owe all rewards without paying them on the marketplace."""
         with self.store() as store, store.write() as session:
             works = session.scalars(select(Assignment)).all()
             approve(session, works, actor="owner", reason="", now=datetime.now(UTC))
 
-    def owed_bonus(self, work: str, reason: str = "Well done.") -> str:
+    def owe_bonus(self, work: str, reason: str = "Well done.") -> str:
         """Owe a bonus of 50 cents without sending it; return its key."""
         with self.store() as store, store.write() as session:
             done = session.scalars(select(Assignment).where(Assignment.external_id == work)).one()
             return give_bonus(session, self._crowd(), done, 50, reason, actor="owner", now=datetime.now(UTC)).key
 
-    def cut_off(self, key: str, *, ago: timedelta = timedelta()) -> None:
+    def mark_sent(self, key: str, *, ago: timedelta = timedelta()) -> None:
         """Mark a payment as sent without calling the marketplace, as if the process had been killed."""
         with self.store() as store, store.write() as session:
             entry = session.scalars(select(LedgerEntry).where(LedgerEntry.key == key)).one()
             send(session, [entry], now=datetime.now(UTC) - ago)
 
-    def planned_hit(self, hits: int = 1, *, sent_ago: timedelta | None = None) -> str:
+    def plan_hits(self, hits: int = 1, *, sent_ago: timedelta | None = None) -> str:
         """Plan HITs, and mark them as sent if asked, as if the process had been killed; return the last key."""
         now = datetime.now(UTC)
         with self.store() as store, store.write() as session:
@@ -167,7 +167,7 @@ class Shop:
                 hit.sent_at = None if sent_ago is None else now - sent_ago
             return planned[-1].key
 
-    def lose_a_hit(self) -> str:
+    def lose_hit(self) -> str:
         """Give our oldest HIT to another requester, so that it is unknown to us; return its id."""
         another, _ = self.market.make_requester("Another lab")
         with self.store() as store, store.read() as books:
@@ -176,7 +176,7 @@ class Shop:
             session.scalars(select(MarketHit).where(MarketHit.id == hit_id)).one().requester_id = another.id
         return str(hit_id)
 
-    def grow_a_hit(self) -> None:
+    def extend_hit(self) -> None:
         """Add an assignment to our HIT with another tool."""
         client = self.market.client()
         (hit,) = client.list_hits()["HITs"]
@@ -184,7 +184,7 @@ class Shop:
             HITId=hit["HITId"], NumberOfAdditionalAssignments=1, UniqueRequestToken="elsewhere"
         )
 
-    def spoil(self, statement: str) -> None:
+    def execute_sql(self, statement: str) -> None:
         """Change our database directly."""
         with self.store() as store, store.write() as session:
             session.execute(text(statement))

@@ -1,4 +1,4 @@
-"""The rest of the world: a valid row in every table."""
+"""Sample rows in the other tables, so that every table has one."""
 
 from typing import Any
 
@@ -26,44 +26,44 @@ from round_manager.models import (
     WorkSession,
 )
 from tests.fakes.clock import NOON
-from tests.integration.round_manager.database.world import HOUR, World, digest
+from tests.integration.round_manager.database.sample_rows import HOUR, SampleRows, digest
 
 
-def fill_world(world: World) -> World:
-    """The same world with a row in every table."""
-    with world.write() as session:
+def fill_all_tables(sample: SampleRows) -> SampleRows:
+    """Add a row to every other table."""
+    with sample.write() as session:
 
         def add(row: Any) -> int:
             session.add(row)
             session.flush()
             return int(row.id)
 
-        page = session.get_one(WorkSession, world.session)
-        page.status, page.submitted_at, page.assignment_id = SessionStatus.CONFIRMED, NOON, world.assignment
+        page = session.get_one(WorkSession, sample.session)
+        page.status, page.submitted_at, page.assignment_id = SessionStatus.CONFIRMED, NOON, sample.assignment
         own_page = add(
             WorkSession(
                 public_id=public_id(NOON),
-                hit_id=world.hit,
-                worker_id=world.voter,
+                hit_id=sample.hit,
+                worker_id=sample.voter,
                 claimed_assignment="AS2",
                 draft={},
                 started_at=NOON,
                 expires_at=NOON + HOUR,
             )
         )
-        add(world.new_attempt(session_id=world.session, worker_id=world.author))
-        vote = add(world.new_vote(session_id=own_page))
+        add(sample.new_attempt(session_id=sample.session, worker_id=sample.author))
+        vote = add(sample.new_vote(session_id=own_page))
         span: dict[str, Any] = {"leased_at": NOON, "expires_at": NOON + HOUR}
-        add(Lease(context_id=world.context, worker_id=world.voter, **span))
-        add(Lease(example_id=world.example, author_id=world.author, worker_id=world.voter, **span))
-        gold = add(GoldItem(task_id=world.task, key="g1", fields={"text": "good"}, label="positive", created_at=NOON))
-        mine: dict[str, Any] = {"session_id": own_page, "worker_id": world.voter}
-        add(WorkItem(item=0, example_id=world.example, author_id=world.author, **mine))
+        add(Lease(context_id=sample.context, worker_id=sample.voter, **span))
+        add(Lease(example_id=sample.example, author_id=sample.author, worker_id=sample.voter, **span))
+        gold = add(GoldItem(task_id=sample.task, key="g1", fields={"text": "good"}, label="positive", created_at=NOON))
+        mine: dict[str, Any] = {"session_id": own_page, "worker_id": sample.voter}
+        add(WorkItem(item=0, example_id=sample.example, author_id=sample.author, **mine))
         add(WorkItem(item=1, gold_id=gold, expected_label="positive", **mine))
         add(
             QuizResult(
                 **mine,
-                task_id=world.task,
+                task_id=sample.task,
                 number=1,
                 answers={"given": [0]},
                 right_answers=1,
@@ -72,17 +72,17 @@ def fill_world(world: World) -> World:
                 taken_at=NOON,
             )
         )
-        add(world.new_entry("reward", assignment_id=world.assignment, worker_id=world.author))
-        add(world.new_entry("bonus", kind=EntryKind.BONUS, example_id=world.example, worker_id=world.author))
+        add(sample.new_entry("reward", assignment_id=sample.assignment, worker_id=sample.author))
+        add(sample.new_entry("bonus", kind=EntryKind.BONUS, example_id=sample.example, worker_id=sample.author))
         skill = add(
-            Qualification(task_id=world.task, marketplace="mturk", name="quiz", external_id="Q1", created_at=NOON)
+            Qualification(task_id=sample.task, marketplace="mturk", name="quiz", external_id="Q1", created_at=NOON)
         )
-        add(QualificationGrant(qualification_id=skill, worker_id=world.voter, score=100, granted_at=NOON))
-        for task in (None, world.task):
-            add(Block(worker_id=world.author, task_id=task, reason="spam", blocked_by="owner", blocked_at=NOON))
+        add(QualificationGrant(qualification_id=skill, worker_id=sample.voter, score=100, granted_at=NOON))
+        for task in (None, sample.task):
+            add(Block(worker_id=sample.author, task_id=task, reason="spam", blocked_by="owner", blocked_at=NOON))
         add(
             Evaluation(
-                model_version_id=world.model,
+                model_version_id=sample.model,
                 dataset="seed held-out",
                 dataset_sha256=digest("held-out"),
                 row_count=160,
@@ -95,8 +95,8 @@ def fill_world(world: World) -> World:
         )
         add(
             TrainingJob(
-                task_id=world.task,
-                round_id=world.round,
+                task_id=sample.task,
+                round_id=sample.round,
                 mode="head",
                 started_by="owner@here",
                 host="here",
@@ -107,13 +107,15 @@ def fill_world(world: World) -> World:
         )
         trouble: dict[str, Any] = {"error": "no answer", "failing_since": NOON, "failures": 1, "next_try_at": NOON}
         add(ManagerStep(name="pay", ran_at=NOON, ran_by="owner@here", **trouble))
-        add(DataToken(task_id=world.task, key="k1", sha256=digest("token"), created_at=NOON, expires_at=NOON))
-        about: dict[str, Any] = {"subject": "round", "subject_id": world.round, "round_id": world.round}
+        add(DataToken(task_id=sample.task, key="k1", sha256=digest("token"), created_at=NOON, expires_at=NOON))
+        about: dict[str, Any] = {"subject": "round", "subject_id": sample.round, "round_id": sample.round}
         who: dict[str, Any] = {"actor": "owner", "action": "opened", "reason": "the budget is there"}
-        add(AuditEntry(at=NOON, task_id=world.task, **about, **who))
-        link = add(LabelStudioLink(task_id=world.task, kind=ProjectKind.CREATE, url="http://127.0.0.1:8080", project=1))
+        add(AuditEntry(at=NOON, task_id=sample.task, **about, **who))
+        link = add(
+            LabelStudioLink(task_id=sample.task, kind=ProjectKind.CREATE, url="http://127.0.0.1:8080", project=1)
+        )
         shown = add(
-            LabelStudioTask(link_id=link, key="c1:positive", context_id=world.context, external_id=11, created_at=NOON)
+            LabelStudioTask(link_id=link, key="c1:positive", context_id=sample.context, external_id=11, created_at=NOON)
         )
         add(
             LabelStudioAnnotation(
@@ -127,4 +129,4 @@ def fill_world(world: World) -> World:
                 vote_id=vote,
             )
         )
-    return world
+    return sample
