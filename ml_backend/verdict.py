@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from importlib.metadata import entry_points
 from typing import Any
 from uuid import UUID, uuid4
@@ -129,7 +130,7 @@ class Verdict:
     fooled: bool | None
     judged_at: datetime
 
-    @property
+    @cached_property
     def shown(self) -> ModelOutput:
         """The output that the annotator sees: the first one that agrees with the overall verdict."""
         return next((one for one in self.outputs if one.fooled == self.fooled), self.outputs[0])
