@@ -59,6 +59,10 @@ COMMANDS = {
 }
 
 
+# What a command prints if there is nothing to list.
+NO_TASKS = f"there are no tasks yet; create one with `{COMMANDS['create_task'].format(pack='PACK')}`"
+
+
 def command_for(hint: Hint) -> str:
     """Return the command line for a hint."""
     return COMMANDS[hint.action].format_map({name: shlex.quote(str(value)) for name, value in hint.params.items()})

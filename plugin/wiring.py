@@ -247,6 +247,7 @@ class Application:
         from plugin.backend_client import check_backend
         from plugin.crowd import check_pages
         from plugin.manager.step import ManagerContext
+        from round_manager.services.context import Actor, Role
         from round_manager.services.training_supervisor import TrainingSupervisor
 
         settings = self.settings
@@ -256,9 +257,8 @@ class Application:
             trainings = TrainingSupervisor(context, self.actor, runner, options.mode)
             try:
                 yield ManagerContext(
-                    store=context.store,
-                    clock=self.clock,
-                    who=self.actor.name,
+                    services=context,
+                    actor=Actor(self.actor.name, Role.SYSTEM),
                     crowd=self.connected_crowd(context, self.crowd()) if settings.has_crowd_keys else None,
                     label_studio=self.connected_label_studio(lambda: context),
                     archives=self.archives,

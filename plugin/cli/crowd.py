@@ -16,6 +16,7 @@ from plugin.cli.crowd_review import approve, follow, reject, reports
 from plugin.cli.crowd_workers import block, workers
 from plugin.cli.output import MOST_SHOWN, data_command, limited_table, show, table, when
 from plugin.cli.progress import ProgressBar
+from plugin.hints import NO_TASKS
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def command_for_held(one: "LooseEnd") -> str:
 
 def _nothing(found: "CrowdOverview") -> str:
     if not found.tasks:
-        return "there is no task yet; create one with `outfox task create PACK`"
+        return NO_TASKS
     name = next((one for one in found.tasks if one not in found.without_round), None)
     if name is None:
         return f"nothing was posted, and no round is open; open one with `outfox round open {found.tasks[0]}`"

@@ -12,6 +12,7 @@ from plugin.cli.crowd_context import announce, confirm, leave, leave_paid, open_
 from plugin.cli.output import data_command, show, table
 from plugin.cli.parameters import DOLLARS, DRY_RUN, YES
 from plugin.cli.progress import ProgressBar
+from plugin.hints import NO_TASKS
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
@@ -33,11 +34,10 @@ def balance(app: Application) -> None:
              one.paid_cents))) for one in found.tasks]  # fmt: skip
     text = f"the account has {dollars(account)}; {dollars(found.owed_cents)} is owed, {dollars(bonuses)} in bonuses"
     verdict = "covered" if found.is_covered else f"{dollars(bonuses - account)} short: add funds to the account"
-    empty = "there is no task yet; create one with `outfox task create PACK`"
     data = {"account_cents": account, "owed_cents": found.owed_cents, "owed_bonuses_cents": bonuses,
             "covered": found.is_covered}  # fmt: skip
     listed: list[dict[str, Any]] = [{**asdict(one), "owed_cents": one.owed_cents} for one in found.tasks]
-    show({**data, "tasks": listed}, Group(f"{text}; {verdict}", "", table(columns, rows) if rows else empty))
+    show({**data, "tasks": listed}, Group(f"{text}; {verdict}", "", table(columns, rows) if rows else NO_TASKS))
 
 
 @click.command()

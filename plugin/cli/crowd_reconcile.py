@@ -13,6 +13,7 @@ from plugin.cli.crowd_context import CrowdContext, leave, open_crowd_context
 from plugin.cli.output import data_command, show, table
 from plugin.cli.parameters import DRY_RUN, WHY
 from plugin.cli.progress import ProgressBar
+from plugin.hints import NO_TASKS
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _day(line: "StatementLine") -> date:
 def _texts(report: "StatementReport") -> list[RenderableType]:
     lines = report.lines
     if not lines:
-        return ["there is no task yet; create one with `outfox task create PACK`"]
+        return [NO_TASKS]
     where = ("day", "task", "round")
     named = [(_day(line), line.task, "all" if line.round is None else line.round) for line in lines]
     state = [

@@ -64,7 +64,7 @@ def manage(
 
     Example, every five minutes by cron: outfox manage --once
     """
-    from plugin.manager.loop import STEP_NAMES, STEPS, Manager, steps_without
+    from plugin.manager.loop import STEP_NAMES, STEPS, Manager
 
     app: Application = context.obj
     unknown = [name for name in skip if name not in STEP_NAMES]
@@ -73,7 +73,7 @@ def manage(
     options = ManagerOptions(_global_arguments(context), mode, rounds, timeout)
     with app.manager_context(options) as manager_context:
         _check_task(manager_context, task)
-        steps = steps_without(STEPS, skip)
+        steps = [step for step in STEPS if step.name not in skip]
         if dry_run:
             _show([*Manager(manager_context, steps, task=task).preview()], dry_run=True)
             return
@@ -95,7 +95,7 @@ def _check_task(context: "ManagerContext", task: str | None) -> None:
     from round_manager.tasks.tasks import find_task
 
     if task is not None:
-        with context.store.read() as session:
+        with context.services.store.read() as session:
             find_task(session, task)
 
 

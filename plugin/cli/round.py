@@ -104,7 +104,7 @@ def close(app: Application, task: str, force: bool, why: str, number: int | None
     with app.services() as services:
         done = close_round(services, app.actor, task, number=number, reason=why, force=force)
     number, status = done.round.number, done.round.status.value
-    data = {"task": task, "round": number, "status": status, **_reasons_data(done.waits_for)}
+    data = {"task": task, "round": number, "status": status, **reasons_data(done.waits_for)}
     text = f"round {number} of {task} is {status}{' already' if done.already else ''}"
     if done.ended_empty:
         text = with_command(
@@ -252,19 +252,18 @@ def _details_data(task: str, found: "RoundDetails") -> dict[str, Any]:
         "released_cents": found.money.released_cents,
         "budget": str(found.money),
         "due": {"to": found.due.to.value, "why": found.due.reason} if found.due else None,
-        **_reasons_data(found.waits_for),
-        "history": [_history_data(entry) for entry in found.history],
-    }
-
-
-def _history_data(entry: "AuditEntry") -> dict[str, Any]:
-    return {
-        "at": entry.at,
-        "who": entry.actor,
-        "did": entry.action,
-        "why": entry.reason,
-        "before": entry.before,
-        "after": entry.after,
+        **reasons_data(found.waits_for),
+        "history": [
+            {
+                "at": one.at,
+                "who": one.actor,
+                "did": one.action,
+                "why": one.reason,
+                "before": one.before,
+                "after": one.after,
+            }
+            for one in found.history
+        ],
     }
 
 
@@ -297,7 +296,8 @@ def _action(entry: "AuditEntry") -> str:
     return f"{entry.action}{moved}"
 
 
-def _reasons_data(reasons: "Sequence[WaitReason]") -> dict[str, Any]:
+def reasons_data(reasons: "Sequence[WaitReason]") -> dict[str, Any]:
+    """Return what a round waits for as JSON-compatible data."""
     return {"waits_for": [one.text for one in reasons], "hints": [hint_data(one.hint) for one in reasons]}
 
 

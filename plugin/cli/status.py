@@ -11,7 +11,8 @@ from rich.console import Group, RenderableType
 from common.errors import Hint
 from common.text import count, dollars
 from plugin.cli.output import data_command, show, table, when
-from plugin.hints import command_for, hint_data, with_command
+from plugin.cli.round import reasons_data
+from plugin.hints import NO_TASKS, with_command
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
@@ -51,20 +52,17 @@ def status(app: Application, task: str | None) -> None:
     found = overview.tasks
     outbox = count_waiting(app.settings.home_path / "tries")
     data = {"tasks": [_task(one) for one in found], "tries_in_outbox": outbox, "manager": _manager(overview)}
-    nothing = f"there are no tasks yet; create one with `{command_for(Hint('create_task', pack='PACK'))}`"
-    show(data, Group(*_texts(overview, outbox, app.clock.now())) if found else nothing)
+    show(data, Group(*_texts(overview, outbox, app.clock.now())) if found else NO_TASKS)
 
 
 def _task(one: "TaskOverview") -> dict[str, Any]:
     apart = ("task_money", "round_money", "waits_for")
     plain = {key: value for key, value in asdict(one).items() if key not in apart}
-    reasons = {"waits_for": [reason.text for reason in one.waits_for]}
-    hints = {"hints": [hint_data(reason.hint) for reason in one.waits_for]}
     money = {
         name: {**asdict(part), "free_cents": part.released_cents}
         for name, part in (("task_money", one.task_money), ("round_money", one.round_money))
     }
-    return {**plain, **reasons, **hints, **money, "vmer": one.vmer.as_data()}
+    return {**plain, **reasons_data(one.waits_for), **money, "vmer": one.vmer.as_data()}
 
 
 def _manager(overview: "Overview") -> dict[str, Any]:

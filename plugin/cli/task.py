@@ -16,7 +16,7 @@ from common.text import count, dollars
 from plugin.cli.output import MOST_SHOWN, data_command, show, table
 from plugin.cli.parameters import DRY_RUN, PACK, WHOLE_NUMBER, WHY
 from plugin.cli.round import statuses_text, summary_data
-from plugin.hints import command_for, with_command
+from plugin.hints import NO_TASKS, command_for, with_command
 from plugin.settings import DATABASE, Settings
 from plugin.wiring import Application
 from templates import Pack, PackError
@@ -65,8 +65,7 @@ def list_tasks(app: Application) -> None:
         found = tasks.list_tasks(services)
     columns = ("task", "kind", "round", "status")
     rows = [(one.task.name, one.task.spec["kind"], one.round.number, one.round.status.value) for one in found]
-    nothing = f"there are no tasks yet; create one with `{command_for(Hint('create_task', pack='PACK'))}`"
-    show([dict(zip(columns, row, strict=True)) for row in rows], table(columns, rows) if rows else nothing)
+    show([dict(zip(columns, row, strict=True)) for row in rows], table(columns, rows) if rows else NO_TASKS)
 
 
 @task.command("show")

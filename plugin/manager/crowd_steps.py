@@ -23,7 +23,6 @@ class Expire(CrowdStep):
     """Expires HITs that a round no longer needs; workers who accepted one finish it and are paid."""
 
     name = "expire"
-    each_task = True
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         expired = expire_unneeded(context.services, context.actor, crowd, task)
@@ -38,7 +37,6 @@ class Plan(CrowdStep):
     """Plans the HITs that the round needs, and reserves their money; nothing is sent yet."""
 
     name = "supply"
-    each_task = True
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         planned = plan_supply(context.services, context.actor, crowd, task)
@@ -56,6 +54,7 @@ class Post(CrowdStep):
     """
 
     name = "post"
+    each_task = False
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         if not unsent_hits(context.services, crowd):
@@ -94,6 +93,7 @@ class Reconcile(CrowdStep):
     """Looks up what was sent without an answer, before anything else is sent; what is held, a person decides."""
 
     name = "reconcile"
+    each_task = False
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         result = crowd.reconciler.run()
@@ -106,7 +106,7 @@ class Reconcile(CrowdStep):
             (result.given_up, "cancelled"),
         )
         done = ", ".join(f"{number} {what}" for number, what in parts if number)
-        with context.store.read() as session:
+        with context.services.store.read() as session:
             held = held_for_a_person(session)
         waits = f"{count(held, 'HIT or payment', 'HITs or payments')} held for a person"
         return StepResult(done, with_command(waits, Hint("show_crowd")) if held else "")
@@ -120,6 +120,7 @@ class SendPayments(CrowdStep):
     """Pays everything that is owed, of all tasks."""
 
     name = "pay"
+    each_task = False
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         paid = crowd.payments.run()
@@ -143,7 +144,6 @@ class TopUp(CrowdStep):
     """Owes, just before a round closes, what brings low pay to the task's hourly minimum."""
 
     name = "top-up"
-    each_task = True
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         cents = top_up_round(context.services, context.actor, crowd, task)

@@ -3,7 +3,7 @@
 from common.errors import Hint
 from common.text import count
 from plugin.hints import with_command
-from plugin.manager.step import NOTHING, ConnectedTasks, CrowdStep, ManagerContext, StepFailed, StepResult
+from plugin.manager.step import NOTHING, ConnectedTasks, CrowdStep, ManagerContext, Step, StepFailed, StepResult
 from round_manager.services.context import ConnectedCrowd
 from round_manager.services.reviews import approve_waiting, select_work
 from round_manager.services.work import end_overdue_work
@@ -17,6 +17,7 @@ class Collect(CrowdStep):
     """Collects submitted work, and confirms who did it."""
 
     name = "collect"
+    each_task = False
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         found = crowd.collector.run()
@@ -31,7 +32,7 @@ class Collect(CrowdStep):
         return "collect submitted work"
 
 
-class Sweep:
+class Sweep(Step):
     """Ends expired pages and leases."""
 
     name = "sweep"
@@ -49,13 +50,14 @@ class Qualify(CrowdStep):
     """Grants the qualification to workers who passed a quiz."""
 
     name = "qualify"
+    each_task = False
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         granted = qualify_passed(context.services, crowd)
         return StepResult(f"{count(granted, 'worker')} qualified" if granted else "")
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
-        with context.store.read() as session:
+        with context.services.store.read() as session:
             passed = len(ungranted_passes(session, crowd.crowd.name))
         return f"qualify {count(passed, 'worker')} who passed the quiz" if passed else ""
 
@@ -67,7 +69,6 @@ class Approve(CrowdStep):
     """
 
     name = "approve"
-    each_task = True
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
         result = approve_waiting(context.services, context.actor, crowd, task, our_pages=context.our_pages)
@@ -90,11 +91,10 @@ def _unfinished_text(number: int) -> str:
     return with_command(text, Hint("show_crowd"))
 
 
-class Read:
+class Read(Step):
     """Reads annotations of connected tasks from Label Studio, and uploads crowd work to it."""
 
     name = "read"
-    each_task = True
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
         label_studio = _connected(context, task)
@@ -110,11 +110,10 @@ class Read:
         return "read Label Studio" if _connected(context, task) else ""
 
 
-class Follow:
+class Follow(Step):
     """Points the ML backend connection of connected tasks at the live round."""
 
     name = "follow"
-    each_task = True
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
         label_studio = _connected(context, task)
@@ -124,16 +123,15 @@ class Follow:
     def preview(self, context: ManagerContext, task: str) -> str:
         if not _connected(context, task):
             return ""
-        with context.store.read() as session:
+        with context.services.store.read() as session:
             live = live_round(session, find_task(session, task).id)
         return f"point Label Studio at {f'round {live.number}' if live else 'the task, because no round is live'}"
 
 
-class Push:
+class Push(Step):
     """Sends contexts and checks to Label Studio, if the task is connected and a round is live."""
 
     name = "push"
-    each_task = True
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
         label_studio = self._live(context, task)
@@ -149,7 +147,7 @@ class Push:
 
     def _live(self, context: ManagerContext, task: str) -> ConnectedTasks | None:
         label_studio = _connected(context, task)
-        with context.store.read() as session:
+        with context.services.store.read() as session:
             return label_studio if label_studio and live_round(session, find_task(session, task).id) else None
 
 

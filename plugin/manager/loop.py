@@ -8,7 +8,7 @@ changes. A manager can be killed between any two lines: the next one continues.
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -32,7 +32,6 @@ _log = logging.getLogger(__name__)
 ALL_TASKS = "all"
 # Short, so that a manager that is asked to stop does not wait for an event.
 SECONDS_TO_LISTEN = 5
-Record = dict[tuple[str, str], ManagerStep]
 
 # In the order of a pass: new work is read first, so that everything after it sees it; money that is owed is paid before
 # new money is reserved; a round that has ended is frozen, learned from, and followed by the next one.
@@ -89,13 +88,15 @@ class Manager:
         stop: threading.Event | None = None,
     ) -> None:
         self._context = context
+        self._store = context.services.store
         self._steps = steps
         self._task = task
         self._stop = stop or threading.Event()
 
     def once(self, *, respect_backoff: bool = False) -> list[StepOutcome]:
         """Run one pass; with `respect_backoff`, skip the steps that wait after a failure."""
-        record = self._record()
+        with self._store.read() as session:
+            record = recorded_steps(session)
         outcomes: list[StepOutcome] = []
         for step, task in self._work():
             if self._stop.is_set():
@@ -109,8 +110,8 @@ class Manager:
             if outcome is not None:
                 self._note(outcome, known)
                 outcomes.append(outcome)
-        with self._context.store.write() as session:
-            record_pass(session, actor=self._context.who, now=self._now())
+        with self._store.write() as session:
+            record_pass(session, actor=self._context.actor.name, now=self._now())
         return outcomes
 
     def run(self, pause: Callable[[], None]) -> None:
@@ -135,7 +136,7 @@ class Manager:
                 yield StepOutcome(step.name, task, StepResult(text))
 
     def _work(self) -> Iterator[tuple[Step, str]]:
-        with self._context.store.read() as session:
+        with self._store.read() as session:
             names = [task.name for task in list_tasks(session) if task.archived_at is None]
         if self._task is not None:
             names = [self._task]
@@ -145,7 +146,7 @@ class Manager:
     def _outcome(self, step: Step, task: str) -> StepOutcome | None:
         """Run the step and return its outcome; None if another manager holds the task's lock."""
         try:
-            with process_lock(self._context.store, f"manage-{task or ALL_TASKS}", _skip):
+            with process_lock(self._store, f"manage-{task or ALL_TASKS}", _skip):
                 return StepOutcome(step.name, task, step.run(self._context, task))
         except _Locked:
             return None
@@ -164,35 +165,31 @@ class Manager:
         if result.done:
             _log.info(result.done, extra={"data": data})
         if outcome.error:
-            with self._context.store.write() as session:
+            with self._store.write() as session:
                 row = record_failure(
                     session,
                     outcome.step,
                     outcome.task,
                     outcome.error,
                     retry=outcome.retry,
-                    actor=self._context.who,
+                    actor=self._context.actor.name,
                     now=self._now(),
                 )
             if outcome.retry or outcome.error != before[0]:
                 again = {"next_try": row.next_try_at} if row.next_try_at else {}
                 _log.warning(outcome.error, extra={"data": {**data, "failures": row.failures, **again}})
         elif not result.in_progress and before != ("", result.waits):
-            with self._context.store.write() as session:
+            with self._store.write() as session:
                 record_success(
-                    session, outcome.step, outcome.task, result.waits, actor=self._context.who, now=self._now()
+                    session, outcome.step, outcome.task, result.waits, actor=self._context.actor.name, now=self._now()
                 )
             if before[0]:
                 _log.info("step works again", extra={"data": data})
             if result.waits and result.waits != before[1]:
                 _log.info(f"waiting: {result.waits}", extra={"data": data})
 
-    def _record(self) -> Record:
-        with self._context.store.read() as session:
-            return recorded_steps(session)
-
     def _now(self) -> datetime:
-        return self._context.clock.now()
+        return self._context.services.clock.now()
 
 
 class PassTimer:
@@ -222,11 +219,6 @@ class PassTimer:
             self._stop.wait(left)
             return False
         return bool(hints.hit_ids)
-
-
-def steps_without(steps: Sequence[Step], skip: Collection[str]) -> list[Step]:
-    """Return the steps except those named in `skip`."""
-    return [step for step in steps if step.name not in skip]
 
 
 def _failure(step: Step, task: str, error: Exception) -> StepOutcome:

@@ -3,7 +3,7 @@
 from common.errors import Hint
 from common.text import count
 from plugin.hints import advice_for, with_command
-from plugin.manager.step import NOTHING, ManagerContext, StepFailed, StepResult
+from plugin.manager.step import NOTHING, ManagerContext, Step, StepFailed, StepResult
 from round_manager.errors import BudgetError, RoundError
 from round_manager.services import archives, rounds, validation
 from round_manager.services.training_supervisor import MAX_FAILURES
@@ -11,11 +11,10 @@ from round_manager.services.training_supervisor import MAX_FAILURES
 FROZEN_BECAUSE = "the round is closed"
 
 
-class Decide:
+class Decide(Step):
     """Decides examples by their new votes, so that earned bonuses become owed."""
 
     name = "decide"
-    each_task = True
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
         done = validation.count_new_votes(context.services, task)
@@ -35,11 +34,10 @@ class Decide:
         return "count new votes" if validation.has_new_votes(context.services, task) else ""
 
 
-class Move:
+class Move(Step):
     """Moves a round to its next state when that is due; the reasons are checked again under the lock."""
 
     name = "move"
-    each_task = True
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
         move = rounds.advance_round(context.services, context.actor, task)
@@ -50,11 +48,10 @@ class Move:
         return f"round {move.number} becomes {move.to.value}: {move.reason}" if move else ""
 
 
-class Freeze:
+class Freeze(Step):
     """Splits every closed round and writes its archive."""
 
     name = "freeze"
-    each_task = True
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
         done = []
@@ -70,11 +67,10 @@ class Freeze:
         return f"freeze round {', '.join(map(str, numbers))}" if numbers else ""
 
 
-class Train:
+class Train(Step):
     """Trains the next model in a separate process, evaluates it and rotates it in unless it is worse."""
 
     name = "train"
-    each_task = True
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
         ended = context.trainings.ended(task)
@@ -99,7 +95,7 @@ class Train:
         return f"train the next model on the rounds up to {wanted.round}" if wanted else ""
 
 
-class Open:
+class Open(Step):
     """Opens the next round once the last one is closed, frozen and learned from.
 
     The owner opens the first round, and the one after a round that ended with no examples. If money or contexts are
@@ -107,7 +103,6 @@ class Open:
     """
 
     name = "open"
-    each_task = True
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
         last = rounds.finished_round(context.services, task)

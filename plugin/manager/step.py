@@ -6,15 +6,13 @@ A step is small, named, and safe to repeat at any moment.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
-from common.clock import Clock
 from common.errors import Hint
 from plugin.errors import PluginError
 from round_manager.archive.storage import Archives
-from round_manager.database.store import Store
 from round_manager.labelstudio.push import PushResult
-from round_manager.services.context import Actor, ConnectedCrowd, Role, ServiceContext
+from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
 from round_manager.services.label_studio import TaskSync
 from round_manager.services.model_versions import ModelDeployment
 from round_manager.services.training_supervisor import TrainingSupervisor
@@ -69,9 +67,8 @@ class ManagerContext:
     `our_pages`, work whose page was not finished is left to a person.
     """
 
-    store: Store
-    clock: Clock
-    who: str
+    services: ServiceContext
+    actor: Actor
     crowd: ConnectedCrowd | None
     label_studio: ConnectedTasks | None
     archives: Callable[[], Archives]
@@ -82,39 +79,24 @@ class ManagerContext:
     last_round: int | None = None
     our_pages: bool = False
 
-    @property
-    def services(self) -> ServiceContext:
-        """The database and the clock, for use cases."""
-        return ServiceContext(self.store, self.clock)
 
-    @property
-    def actor(self) -> Actor:
-        """This manager, as the audit log names it."""
-        return Actor(self.who, Role.SYSTEM)
-
-
-class Step(Protocol):
+class Step(ABC):
     """One thing that the manager does, for each task, or once for all tasks with an empty task name."""
 
-    @property
-    def name(self) -> str:
-        """The name that users know."""
+    name: ClassVar[str]
+    each_task: ClassVar[bool] = True
 
-    @property
-    def each_task(self) -> bool:
-        """Whether it runs once per task."""
-
+    @abstractmethod
     def run(self, context: ManagerContext, task: str) -> StepResult:
         """Run the step; it can be repeated."""
 
+    @abstractmethod
     def preview(self, context: ManagerContext, task: str) -> str:
         """Describe what the step would do now, empty for nothing; change nothing."""
 
 
-class CrowdStep(ABC):
+class CrowdStep(Step):
     """A step that needs a marketplace; without one it does nothing."""
-
-    each_task = False
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
         """Run the step if there is a marketplace."""

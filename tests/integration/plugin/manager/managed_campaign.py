@@ -36,7 +36,7 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
-from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
+from round_manager.services.context import Actor, ConnectedCrowd, Role, ServiceContext
 from round_manager.services.model_versions import ModelDeployment, register_versions
 from round_manager.services.training_supervisor import TrainingSupervisor
 from round_manager.tasks.rounds import list_rounds, pinned_versions
@@ -139,9 +139,8 @@ class ManagedCampaign(Campaign):
             access=WorkerAccess(store, crowd, clock),
         )
         parts: dict[str, Any] = {
-            "store": store,
-            "clock": clock,
-            "who": MANAGER,
+            "services": self.manager_services,
+            "actor": Actor(MANAGER, Role.SYSTEM),
             "crowd": connected,
             "label_studio": None,
             "archives": lambda: open_archives(str(self.archives)),

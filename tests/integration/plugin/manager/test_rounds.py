@@ -28,6 +28,7 @@ from round_manager.models import (
     TrainingState,
 )
 from round_manager.money.budget import set_round_budget
+from round_manager.services.context import ServiceContext
 from round_manager.services.training_supervisor import MAX_FAILURES
 from round_manager.work.quizzes import take_quiz
 from tests.integration.plugin.manager.conftest import NewManaged
@@ -139,7 +140,8 @@ def test_a_pause_during_a_managers_pass_is_not_undone(new_campaign: NewManaged, 
             round = session.get_one(Round, campaign.round_id)
             begin_validating(session, round, actor="owner", reason="enough", now=campaign.now)
     assert Move().preview(campaign.manager_context(), TASK)
-    assert Move().run(campaign.manager_context(store=PausedMeanwhile(campaign)), TASK) == NOTHING
+    meanwhile = ServiceContext(PausedMeanwhile(campaign), campaign.clock)
+    assert Move().run(campaign.manager_context(services=meanwhile), TASK) == NOTHING
     round = campaign.reload(campaign.round)
     assert (round.status, round.paused_at) == (status, campaign.now)
 

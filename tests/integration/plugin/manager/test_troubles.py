@@ -9,7 +9,7 @@ from plugin.backend_client import BackendUnreachable
 from plugin.errors import PluginError
 from plugin.manager.intake_steps import Collect
 from plugin.manager.loop import STEP_NAMES, STEPS, Manager, StepOutcome
-from plugin.manager.step import NOTHING, ManagerContext, StepResult
+from plugin.manager.step import NOTHING, ManagerContext, Step, StepResult
 from round_manager.loop.manager_record import backoff_after, last_pass, problem_steps
 from round_manager.models import Assignment, Hit, HitKind, HitStatus, ManagerStep
 from round_manager.tasks.tasks import create_task
@@ -18,11 +18,10 @@ from tests.integration.plugin.manager.conftest import NewManaged
 from tests.integration.plugin.manager.managed_campaign import MANAGER, TASK, ManagedCampaign
 
 
-class Broken:
+class Broken(Step):
     """A step that fails for one task."""
 
     name = "broken"
-    each_task = True
 
     def __init__(self, error: Exception, task: str = TASK) -> None:
         self.error: Exception | None = error
