@@ -11,10 +11,10 @@ from typing import Literal
 
 import requests
 
+from common.errors import CodedError
 from common.text import dollars
-from crowd.errors import CrowdError
+from crowd.errors import CrowdError, RetryPolicy
 from ml_backend.checkpoint import embedded_encoder
-from ml_backend.errors import BackendError
 from plugin.backend_client import BackendUnreachable, check_backend
 from plugin.crowd import check_pages, frame_problem
 from plugin.errors import PluginError, SettingsError
@@ -108,26 +108,18 @@ def _database(app: Application) -> Iterator[Finding]:
     try:
         with app.open_store() as store:
             yield Finding("database", "ok", f"revision {store.check().found}")
-    except SchemaError as error:
-        yield Finding("database", "warning", "the schema does not match this version", advice_for(error))
-    except StoreUnavailableError as error:
-        yield Finding("database", "warning", "cannot be reached", advice_for(error))
+    except (SchemaError, StoreUnavailableError) as error:
+        yield Finding("database", "warning", "cannot be used now", advice_for(error))
     except RoundManagerError as error:
         yield Finding("database", "missing", "cannot be opened", advice_for(error))
 
 
-def _encoder(app: Application) -> Iterator[Finding]:
-    try:
-        yield Finding("embedded encoder", "ok", str(embedded_encoder()))
-    except BackendError as error:
-        yield Finding("embedded encoder", "missing", "cannot be used", advice_for(error))
-
-
-def _editor(app: Application) -> Iterator[Finding]:
-    try:
-        yield Finding("labelling editor", "ok", str(editor_files()))
-    except PluginError as error:
-        yield Finding("labelling editor", "missing", "its files are missing", advice_for(error))
+def _files(app: Application) -> Iterator[Finding]:
+    for what, find in (("embedded encoder", embedded_encoder), ("labelling editor", editor_files)):
+        try:
+            yield Finding(what, "ok", str(find()))
+        except CodedError as error:
+            yield Finding(what, "missing", "cannot be used", advice_for(error))
 
 
 def _label_studio(app: Application) -> Iterator[Finding]:
@@ -215,9 +207,6 @@ def _crowd(app: Application) -> Iterator[Finding]:
         advice = "set OUTFOX_CROWD_KEY_ID and OUTFOX_CROWD_KEY_SECRET; only crowd work needs them"
         yield Finding("crowd", "warning", "there are no access keys for a marketplace", advice)
         return
-    # Imported here: boto3 is slow to load, and not every setup has a crowd.
-    from crowd.errors import RetryPolicy
-
     try:
         cents = app.crowd(RetryPolicy(budget=TIMEOUT_SECONDS)).balance()
         yield Finding("crowd", "ok", f"{settings.crowd_url}, {dollars(cents)} to spend")
@@ -240,8 +229,7 @@ _CHECKS: tuple[Callable[[Application], Iterator[Finding]], ...] = (
     _home,
     _secret,
     _database,
-    _encoder,
-    _editor,
+    _files,
     _label_studio,
     _servers,
     _served_tasks,

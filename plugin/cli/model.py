@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 
 from common.text import count
 from plugin.cli.model_training import cancel, jobs, retrain
-from plugin.cli.output import data_command, show, table
+from plugin.cli.output import data_command, data_table, show, table
 from plugin.cli.parameters import LARGEST_NUMBER, MODE, PACK, RUNTIME, task_pack
 from plugin.cli.progress import ProgressBar
 from plugin.cli.rotation import pins, publish, rollback, rotate, verify
@@ -104,7 +104,7 @@ def predict(
         confidence = round(output.confidence, 4)
         found.append({**row, "prediction": output.prediction, "confidence": confidence, **_verdict_data(verdict)})
     columns = ("prediction", "confidence", "fooled", *pack.spec.model_input)
-    show(found, table(columns, [[one.get(column, "") for column in columns] for one in found]))
+    show(found, data_table(found, columns))
 
 
 @model.command()
@@ -139,8 +139,8 @@ def list_models(app: Application, task: str | None) -> None:
         for one in found
     ]
     nothing = f"{task} has no model yet" if task else "no models yet"
-    text = table(columns, rows) if rows else f"{nothing}; `outfox model train {task or 'PACK'}` trains one"
-    show([dict(zip(columns, row, strict=True)) for row in rows], text)
+    data = [dict(zip(columns, row, strict=True)) for row in rows]
+    show(data, data_table(data) if data else f"{nothing}; `outfox model train {task or 'PACK'}` trains one")
 
 
 def _rows(path: Path, spec: TaskSpec) -> Any:

@@ -11,7 +11,7 @@ import click
 from rich.console import Group
 
 from common.text import count
-from plugin.cli.output import data_command, show, table
+from plugin.cli.output import data_command, data_table, show, table
 from plugin.cli.parameters import MODE, REGISTRY, TIMEOUT, WHY, task_pack
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
@@ -73,7 +73,7 @@ def jobs(app: Application, task: str, last: int) -> None:
     data = [_job_data(one.job, one.version, now) for one in found]
     columns = ("job", "state", "mode", "began", "by", "version", "how far")
     nothing = f"no model of {task} was trained on a round yet; `outfox model retrain {task}` trains one"
-    show(data, table(columns, [[one[column] for column in columns] for one in data]) if data else nothing)
+    show(data, data_table(data, columns) if data else nothing)
 
 
 @click.command()

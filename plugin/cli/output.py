@@ -8,7 +8,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from io import TextIOWrapper
@@ -95,6 +95,12 @@ def every_text(seconds: float) -> str:
     return "every second" if seconds == 1 else f"every {seconds:g} seconds"
 
 
+def data_table(rows: Sequence[Mapping[str, object]], columns: Sequence[str] = ()) -> "ResponsiveTable":
+    """Return what --json prints as a table, with all keys of the first row as columns, or only with these."""
+    keys = columns or tuple(rows[0])
+    return table([key.replace("_", " ") for key in keys], [[row.get(key) for key in keys] for row in rows])
+
+
 def limited_table(
     columns: Sequence[str], rows: Sequence[Sequence[object]], most: int = MOST_SHOWN, *, optional_end: bool = False
 ) -> Group:
@@ -126,7 +132,18 @@ def _is_utf_8(stream: object) -> bool:
 
 
 def _cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else escape_controls(str(value))
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case datetime():
+            return when(value)
+        case list() | tuple():
+            return escape_controls(", ".join(map(str, value)))
+    return escape_controls(str(value))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Group, RenderableType
 
-from plugin.cli.output import data_command, show, table
+from plugin.cli.output import data_command, data_table, show, table
 from plugin.cli.parameters import REGISTRY, TIMEOUT, WHY, round_option
 from plugin.cli.progress import ProgressBar
 from plugin.wiring import Application
@@ -74,7 +74,7 @@ def pins(app: Application, task: str | None, where: str | None) -> None:
         {"task": one.task, "served by": one.name, "follows": one.follows, "errors": list(one.errors)}
         for one in list_servers(registry, task)
     ]
-    texts: list[RenderableType] = [_listed(rows) for rows in (pinned, servers) if rows]
+    texts: list[RenderableType] = [data_table(rows) for rows in (pinned, servers) if rows]
     if not pinned:
         texts.append("nothing is pinned yet; `outfox model rotate TASK VERSION` pins a version")
     show({"pins": pinned, "servers": servers}, Group(*texts))
@@ -149,13 +149,3 @@ def _rotate(
     confirmed = f"confirmed by {', '.join(servers)}" if servers else "no process serves this task"
     what = pins.task if pins.round is None else f"round {pins.round} of {pins.task}"
     show(data, f"{what}: {', '.join(pins.versions)} answers now (generation {pins.generation}; {confirmed})")
-
-
-def _listed(rows: list[dict[str, Any]]) -> RenderableType:
-    return table(list(rows[0]), [[_cell(value) for value in row.values()] for row in rows])
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return ", ".join(map(str, value)) if isinstance(value, list) else "" if value is None else value

@@ -1,7 +1,6 @@
 """`outfox round`: open, pause, resume and close rounds, set their budget, list and show them."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,7 +8,7 @@ from rich.console import Group, RenderableType
 
 from common.errors import Hint
 from common.text import count, dollars
-from plugin.cli.output import data_command, show, table, when
+from plugin.cli.output import data_command, data_table, show, table, when
 from plugin.cli.parameters import DOLLARS, REGISTRY, TIMEOUT, WHY, round_option
 from plugin.cli.progress import ProgressBar
 from plugin.cli.round_results import freeze, metrics, verify
@@ -176,8 +175,7 @@ def list_all(app: Application, task: str) -> None:
         data = [_listed_data(one) for one in list_rounds(services, task)]
     # Most rounds have no unconfirmed or withdrawn examples.
     columns = (*LISTED, "not_counted") if any(one["not_counted"] for one in data) else LISTED
-    rows = [[_plain(one[column]) for column in columns] for one in data]
-    show(data, table([column.replace("_", " ") for column in columns], rows))
+    show(data, data_table(data, columns))
 
 
 @rounds.command("show")
@@ -303,11 +301,3 @@ def reasons_data(reasons: "Sequence[WaitReason]") -> dict[str, Any]:
 
 def _lines(reasons: "Sequence[WaitReason]") -> list[str]:
     return [f"- {with_command(one.text, one.hint)}" for one in reasons]
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    if isinstance(value, datetime):
-        return value.isoformat(sep=" ", timespec="minutes").replace("+00:00", " UTC")
-    return "" if value is None else value

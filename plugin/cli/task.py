@@ -13,7 +13,7 @@ from rich.console import Group
 
 from common.errors import Hint
 from common.text import count, dollars
-from plugin.cli.output import MOST_SHOWN, data_command, show, table
+from plugin.cli.output import MOST_SHOWN, data_command, data_table, show, table
 from plugin.cli.parameters import DRY_RUN, PACK, WHOLE_NUMBER, WHY
 from plugin.cli.round import statuses_text, summary_data
 from plugin.hints import NO_TASKS, command_for, with_command
@@ -63,9 +63,16 @@ def list_tasks(app: Application) -> None:
 
     with app.services() as services:
         found = tasks.list_tasks(services)
-    columns = ("task", "kind", "round", "status")
-    rows = [(one.task.name, one.task.spec["kind"], one.round.number, one.round.status.value) for one in found]
-    show([dict(zip(columns, row, strict=True)) for row in rows], table(columns, rows) if rows else NO_TASKS)
+    data = [
+        {
+            "task": one.task.name,
+            "kind": one.task.spec["kind"],
+            "round": one.round.number,
+            "status": one.round.status.value,
+        }
+        for one in found
+    ]
+    show(data, data_table(data) if data else NO_TASKS)
 
 
 @task.command("show")

@@ -7,7 +7,7 @@ import click
 from rich.console import Group
 
 from common.text import count, dollars
-from plugin.cli.output import data_command, json_option, show, table
+from plugin.cli.output import data_command, data_table, json_option, show, table
 from plugin.cli.parameters import PACK, find_named_pack, known_folders, port_option
 from plugin.wiring import Application
 from templates import Pack, PackError, Problem, copy_pack, load_pack
@@ -36,7 +36,8 @@ def list_packs(app: Application) -> None:
         else:
             rows.append((spec.name, spec.kind, spec.title, ", ".join(spec.languages), str(folder)))
     columns = ("name", "kind", "title", "languages", "folder")
-    show([dict(zip(columns, row, strict=True)) for row in rows], table(columns, rows))
+    data = [dict(zip(columns, row, strict=True)) for row in rows]
+    show(data, data_table(data))
 
 
 @templates.command("show")
