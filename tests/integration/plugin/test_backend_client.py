@@ -13,7 +13,7 @@ from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
 from plugin.backend_client import BackendJudge, BackendUnavailable, BackendVerdictRejected, JudgementRefused
 from tests.fakes.clock import SettableClock
-from tests.unit.ml_backend.serving.conftest import World, find_pack
+from tests.unit.ml_backend.serving.conftest import ServiceSetup, find_pack
 
 SECRET = "s" * 32
 FIELDS = {"prompt": "A meal.", "text": "It was fine."}
@@ -23,16 +23,16 @@ class RunningBackend:
     """A backend with models that need no loading, on a port."""
 
     def __init__(self) -> None:
-        self.world = World(find_pack("sentiment"))
-        self.world.models.place("sentiment", self.world.models.models_for("sentiment").targets[0], round=1)
-        app = backend_app(self.world.service, auth=BasicAuth("web", "pass"), signer=VerdictSigner([SECRET]))
+        self.setup = ServiceSetup(find_pack("sentiment"))
+        self.setup.models.place("sentiment", self.setup.models.models_for("sentiment").targets[0], round=1)
+        app = backend_app(self.setup.service, auth=BasicAuth("web", "pass"), signer=VerdictSigner([SECRET]))
         self._server = make_server("127.0.0.1", 0, app, threaded=True)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def judge(self, clock: SettableClock | None = None, **changes: object) -> BackendJudge:
         chosen = {"secrets": [SECRET], "auth": ("web", "pass"), **changes}
-        return BackendJudge(self.url, now=(clock or self.world.clock).now, **chosen)  # type: ignore[arg-type]
+        return BackendJudge(self.url, now=(clock or self.setup.clock).now, **chosen)  # type: ignore[arg-type]
 
     def stop(self) -> None:
         self._server.shutdown()
@@ -55,7 +55,7 @@ def test_a_verdict_is_signed_for_its_session_and_not_stored_by_the_backend(servi
     verdict = serving.judge().judge(request(target="negative"))
     assert verdict.is_about(find_pack("sentiment").spec, FIELDS, "negative")
     assert verdict.fooled is not None
-    assert serving.world.sink.attempts == []
+    assert serving.setup.sink.attempts == []
 
 
 def test_a_verdict_with_another_secret_or_time_is_not_trusted(serving: RunningBackend) -> None:
@@ -102,12 +102,12 @@ def test_the_password_is_required(serving: RunningBackend) -> None:
     ],
 )
 def test_an_invalid_body_is_refused_in_one_sentence(body: object) -> None:
-    app = backend_app(World(find_pack("sentiment")).service, signer=VerdictSigner([SECRET]))
+    app = backend_app(ServiceSetup(find_pack("sentiment")).service, signer=VerdictSigner([SECRET]))
     answer = app.test_client().post("/tasks/sentiment/judge", json=body)
     assert answer.status_code == 400
     assert "\n" not in answer.json["error"]  # type: ignore[index]
 
 
 def test_without_a_secret_no_verdicts_are_given() -> None:
-    app = backend_app(World(find_pack("sentiment")).service)
+    app = backend_app(ServiceSetup(find_pack("sentiment")).service)
     assert app.test_client().post("/tasks/sentiment/judge", json={}).status_code == 404

@@ -25,7 +25,7 @@ STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {ENDL
 
 
 @dataclass
-class Stage:
+class RunnerSetup:
     """A task whose round waits for a training, and a runner whose jobs run other programs and share a log."""
 
     training: TrainingCampaign
@@ -71,82 +71,82 @@ class Stage:
 
 
 @pytest.fixture
-def stage(trainable: TrainingCampaign, tmp_path: Path) -> Stage:  # noqa: F811
-    return Stage(trainable, tmp_path / "training.log")
+def setup(trainable: TrainingCampaign, tmp_path: Path) -> RunnerSetup:  # noqa: F811
+    return RunnerSetup(trainable, tmp_path / "training.log")
 
 
-def test_a_job_that_is_stopped_before_its_training_started_has_not_failed(stage: Stage) -> None:
+def test_a_job_that_is_stopped_before_its_training_started_has_not_failed(setup: RunnerSetup) -> None:
     for _ in range(6):
-        request = stage.started(ENDLESS)
-        assert stage.runner.status(request).outcome is JobOutcome.RUNNING
-        stage.runner.stop(request)
-        assert stage.record_end(request).outcome is JobOutcome.STOPPED
-    assert (stage.jobs(), stage.pending()) == ([], PendingTraining(1, 0, None))
+        request = setup.started(ENDLESS)
+        assert setup.runner.status(request).outcome is JobOutcome.RUNNING
+        setup.runner.stop(request)
+        assert setup.record_end(request).outcome is JobOutcome.STOPPED
+    assert (setup.jobs(), setup.pending()) == ([], PendingTraining(1, 0, None))
 
 
 @pytest.mark.parametrize("program", [ENDLESS, STUBBORN], ids=["willing", "stubborn"])
 def test_a_training_that_is_stopped_is_recorded_as_stopped_even_if_it_must_be_killed(
-    stage: Stage, program: str
+    setup: RunnerSetup, program: str
 ) -> None:
-    request = stage.started(program)
-    stage.wait_for_output()
-    stage.start_job(request)
-    stage.runner.stop(request, seconds=0.2)
-    stage.record_end(request)
-    ((state, _),) = stage.jobs()
-    assert (state, stage.pending()) == (TrainingState.STOPPED, PendingTraining(1, 0, None))
+    request = setup.started(program)
+    setup.wait_for_output()
+    setup.start_job(request)
+    setup.runner.stop(request, seconds=0.2)
+    setup.record_end(request)
+    ((state, _),) = setup.jobs()
+    assert (state, setup.pending()) == (TrainingState.STOPPED, PendingTraining(1, 0, None))
 
 
-def test_a_job_that_another_process_terminates_has_not_failed_either(stage: Stage) -> None:
-    request = stage.started(ENDLESS)
-    stage.wait_for_output()
-    os.kill(stage.runner.status(request).pid, signal.SIGTERM)
-    eventually(lambda: stage.runner.status(request).has_ended, "it has ended")
-    assert stage.record_end(request).outcome is JobOutcome.STOPPED
-    assert stage.jobs() == []
+def test_a_job_that_another_process_terminates_has_not_failed_either(setup: RunnerSetup) -> None:
+    request = setup.started(ENDLESS)
+    setup.wait_for_output()
+    os.kill(setup.runner.status(request).pid, signal.SIGTERM)
+    eventually(lambda: setup.runner.status(request).has_ended, "it has ended")
+    assert setup.record_end(request).outcome is JobOutcome.STOPPED
+    assert setup.jobs() == []
 
 
-def test_a_job_that_was_killed_has_failed(stage: Stage) -> None:
-    assert stage.ended("import os, signal; os.kill(os.getpid(), signal.SIGKILL)").outcome is JobOutcome.FAILED
-    ((state, reason),) = stage.jobs()
-    assert (state, "SIGKILL" in reason, stage.pending() is not None) == (TrainingState.FAILED, True, True)
+def test_a_job_that_was_killed_has_failed(setup: RunnerSetup) -> None:
+    assert setup.ended("import os, signal; os.kill(os.getpid(), signal.SIGKILL)").outcome is JobOutcome.FAILED
+    ((state, reason),) = setup.jobs()
+    assert (state, "SIGKILL" in reason, setup.pending() is not None) == (TrainingState.FAILED, True, True)
 
 
-def test_failures_that_a_retry_may_resolve_are_recorded_but_not_counted(stage: Stage) -> None:
+def test_failures_that_a_retry_may_resolve_are_recorded_but_not_counted(setup: RunnerSetup) -> None:
     for _ in range(6):
-        assert stage.ended("print('outfox: the registry does not respond'); raise SystemExit(3)").retry
-    assert set(stage.jobs()) == {(TrainingState.FAILED, "the registry does not respond")}
-    assert stage.pending() == PendingTraining(1, 0, None)
-    assert not stage.ended("print('outfox: the pack is missing'); raise SystemExit(2)").retry
-    assert stage.pending() == PendingTraining(1, 1, "the pack is missing")
+        assert setup.ended("print('outfox: the registry does not respond'); raise SystemExit(3)").retry
+    assert set(setup.jobs()) == {(TrainingState.FAILED, "the registry does not respond")}
+    assert setup.pending() == PendingTraining(1, 0, None)
+    assert not setup.ended("print('outfox: the pack is missing'); raise SystemExit(2)").retry
+    assert setup.pending() == PendingTraining(1, 1, "the pack is missing")
 
 
-def test_a_job_that_found_another_process_training_gets_no_record(stage: Stage) -> None:
-    assert stage.ended(f"raise SystemExit({BUSY_CODE})").outcome is JobOutcome.BUSY
-    assert stage.jobs() == []
+def test_a_job_that_found_another_process_training_gets_no_record(setup: RunnerSetup) -> None:
+    assert setup.ended(f"raise SystemExit({BUSY_CODE})").outcome is JobOutcome.BUSY
+    assert setup.jobs() == []
 
 
-def test_only_the_output_of_the_job_itself_is_its_reason(stage: Stage) -> None:
-    stage.log.write_text("outfox: m0123 was not rotated in\n")
-    stage.ended("raise ImportError('libfoo.so.1: cannot open')")
-    assert stage.jobs() == [(TrainingState.FAILED, "exit code 1")]
-    stage.ended("print('outfox: the pack is missing'); raise SystemExit(2)")
-    assert stage.jobs()[0] == (TrainingState.FAILED, "the pack is missing")
+def test_only_the_output_of_the_job_itself_is_its_reason(setup: RunnerSetup) -> None:
+    setup.log.write_text("outfox: m0123 was not rotated in\n")
+    setup.ended("raise ImportError('libfoo.so.1: cannot open')")
+    assert setup.jobs() == [(TrainingState.FAILED, "exit code 1")]
+    setup.ended("print('outfox: the pack is missing'); raise SystemExit(2)")
+    assert setup.jobs()[0] == (TrainingState.FAILED, "the pack is missing")
 
 
-def test_starting_a_job_twice_runs_it_once(stage: Stage) -> None:
-    request = stage.started("print('here')")
-    stage.runner.start(request)
-    eventually(lambda: stage.runner.status(request).has_ended, "it has ended", 30)
-    assert stage.runner.log(request) == "here\n"
+def test_starting_a_job_twice_runs_it_once(setup: RunnerSetup) -> None:
+    request = setup.started("print('here')")
+    setup.runner.start(request)
+    eventually(lambda: setup.runner.status(request).has_ended, "it has ended", 30)
+    assert setup.runner.log(request) == "here\n"
 
 
 def test_files_in_the_current_directory_are_not_imported(
-    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    setup: RunnerSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "plugin.py").write_text("raise SystemExit(9)\n")
     monkeypatch.chdir(tmp_path)
-    runner = LocalJobRunner({**os.environ, "OUTFOX_HOME": str(tmp_path)}, lambda request: stage.log)
+    runner = LocalJobRunner({**os.environ, "OUTFOX_HOME": str(tmp_path)}, lambda request: setup.log)
     request = JobRequest("training", "nosuch")
     runner.start(request)
     eventually(lambda: runner.status(request).has_ended, "it has ended", 60)

@@ -104,7 +104,7 @@ def quick(**changed: Any) -> TrainingSettings:
     return TrainingSettings(**{"epochs": 3, "learning_rate": 0.01, "batch_size": 8, "patience": 5, **changed})
 
 
-class Seen:
+class ProgressLog:
     """A Progress that records its calls."""
 
     def __init__(self) -> None:

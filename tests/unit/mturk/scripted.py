@@ -23,21 +23,21 @@ Members = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Said:
+class Reply:
     """One answer: JSON, or plain text; without a body the connection is dropped."""
 
     status: int = 200
     body: Members | str | None = field(default_factory=dict)
 
 
-LOST = Said(500, {"__type": "ServiceFault", "Message": "Try your call again."})
-DROPPED = Said(200, None)
-BUSY = Said(400, {"__type": "ThrottlingException", "message": "Rate exceeded"})
+LOST = Reply(500, {"__type": "ServiceFault", "Message": "Try your call again."})
+DROPPED = Reply(200, None)
+BUSY = Reply(400, {"__type": "ThrottlingException", "message": "Rate exceeded"})
 
 
-def refused(code: str, message: str = "no") -> Said:
+def refused(code: str, message: str = "no") -> Reply:
     """A definite refusal."""
-    return Said(400, {"__type": "RequestError", "Message": message, "TurkErrorCode": f"AWS.MechanicalTurk.{code}"})
+    return Reply(400, {"__type": "RequestError", "Message": message, "TurkErrorCode": f"AWS.MechanicalTurk.{code}"})
 
 
 def hit(hit_id: str = "3HITOFTHETESTS", key: str = TOKEN.key, status: str = "Assignable") -> Members:
@@ -77,7 +77,7 @@ class Scripted:
     """The scripted answers by operation, of which the last repeats, and the recorded calls."""
 
     url: str = ""
-    says: dict[str, list[Said]] = field(default_factory=dict)
+    says: dict[str, list[Reply]] = field(default_factory=dict)
     asked: list[tuple[str, Members]] = field(default_factory=list)
     client: Any = None
 
@@ -99,7 +99,7 @@ class Scripted:
 
     def forget(self) -> None:
         """Reset the script and the recorded calls."""
-        self.says = {"CreateHITType": [Said(200, {"HITTypeId": "3TYPE"})]}
+        self.says = {"CreateHITType": [Reply(200, {"HITTypeId": "3TYPE"})]}
         self.asked = []
 
 

@@ -9,16 +9,16 @@ import pytest
 from crowd.errors import CrowdRefused, CrowdUnavailable, TokenExpired, TokenMissing, WrongCrowdState
 from crowd.port import BonusOrder, Comparator, HitTerms, Requirement, Token
 from tests.fakes.clock import NOON, SettableClock
-from tests.unit.mturk.scripted import BUSY, DROPPED, LOST, TERMS, TOKEN, Said, Scripted, hit, order, refused
+from tests.unit.mturk.scripted import BUSY, DROPPED, LOST, TERMS, TOKEN, Reply, Scripted, hit, order, refused
 
-MADE = Said(200, {"HIT": hit()})
+MADE = Reply(200, {"HIT": hit()})
 BONUS = BonusOrder(TOKEN, "A1WORKER", "3ASSIGNMENT", 150, "Well fooled")
 AGAIN = refused("DuplicateRequest", 'The idempotency token "hit-1-abc" has already been processed.')
 
 
-def work(status: str) -> Said:
+def work(status: str) -> Reply:
     told = {"AssignmentId": "3A", "HITId": "3H", "WorkerId": "A1", "AssignmentStatus": status}
-    return Said(200, {"Assignment": {**told, "AcceptTime": 1, "SubmitTime": 2, "Answer": ""}})
+    return Reply(200, {"Assignment": {**told, "AcceptTime": 1, "SubmitTime": 2, "Answer": ""}})
 
 
 def test_a_hit_is_posted_with_its_key_as_token_and_annotation(market: Scripted) -> None:
@@ -31,7 +31,7 @@ def test_a_hit_is_posted_with_its_key_as_token_and_annotation(market: Scripted) 
 
 
 @pytest.mark.parametrize("fault", [LOST, DROPPED, BUSY])
-def test_every_attempt_of_a_call_carries_the_same_token(market: Scripted, fault: Said) -> None:
+def test_every_attempt_of_a_call_carries_the_same_token(market: Scripted, fault: Reply) -> None:
     market.says["CreateHITWithHITType"] = [fault, fault, MADE]
     market.crowd().post(order())
     assert [one["UniqueRequestToken"] for one in market.members("CreateHITWithHITType")] == [TOKEN.key] * 3
@@ -46,8 +46,8 @@ def test_a_hit_whose_answer_was_lost_is_found_by_the_id_in_the_refusal(market: S
 
 def test_a_hit_is_found_in_the_listing_if_the_refusal_names_no_id(market: Scripted) -> None:
     pages = [
-        Said(200, {"HITs": [hit("3OTHER", "other")], "NextToken": "2"}),
-        Said(200, {"HITs": [hit("3MINE")], "NextToken": "3"}),
+        Reply(200, {"HITs": [hit("3OTHER", "other")], "NextToken": "2"}),
+        Reply(200, {"HITs": [hit("3MINE")], "NextToken": "3"}),
     ]
     market.says |= {"CreateHITWithHITType": [refused("HITAlreadyExists", "it exists")], "ListHITs": pages}
     assert market.crowd().post(order()).hit_id == "3MINE"
@@ -57,8 +57,8 @@ def test_a_hit_is_found_in_the_listing_if_the_refusal_names_no_id(market: Script
 def test_a_hit_with_another_key_is_not_ours(market: Scripted) -> None:
     market.says |= {
         "CreateHITWithHITType": [refused("HITAlreadyExists", "it is 3HITOFSOMEBODY")],
-        "GetHIT": [Said(200, {"HIT": hit("3HITOFSOMEBODY", "another key")})],
-        "ListHITs": [Said(200, {"HITs": [hit("3HITOFSOMEBODY", "another key")]})],
+        "GetHIT": [Reply(200, {"HIT": hit("3HITOFSOMEBODY", "another key")})],
+        "ListHITs": [Reply(200, {"HITs": [hit("3HITOFSOMEBODY", "another key")]})],
     }
     with pytest.raises(CrowdUnavailable) as caught:
         market.crowd().post(order())
@@ -141,7 +141,7 @@ def test_a_bonus_whose_answer_was_lost_counts_as_paid(market: Scripted) -> None:
 
 
 def test_a_login_page_of_a_network_does_not_count_as_an_answer(market: Scripted) -> None:
-    market.says["SendBonus"] = [Said(200, "<html>Sign in to the hotel's network</html>")]
+    market.says["SendBonus"] = [Reply(200, "<html>Sign in to the hotel's network</html>")]
     with pytest.raises(CrowdUnavailable) as caught:
         market.crowd(budget=0).bonus(BONUS)
     assert caught.value.in_doubt
@@ -183,7 +183,7 @@ def test_expiring_a_hit_twice_succeeds(market: Scripted) -> None:
 def test_a_qualification_that_is_created_concurrently_is_found(market: Scripted) -> None:
     ours = {"QualificationTypeId": "3Q", "Name": "trained", "Description": "d"}
     market.says |= {
-        "ListQualificationTypes": [Said(200, {"QualificationTypes": []}), Said(200, {"QualificationTypes": [ours]})],
+        "ListQualificationTypes": [Reply(200, {"QualificationTypes": []}), Reply(200, {"QualificationTypes": [ours]})],
         "CreateQualificationType": [refused("QualificationTypeAlreadyExists")],
     }
     assert market.crowd().ensure_qualification("trained", "d").qualification_id == "3Q"
@@ -195,31 +195,31 @@ def test_revoking_a_qualification_that_the_worker_lacks_succeeds(market: Scripte
 
 
 def test_a_failed_page_is_retried_and_no_hit_is_listed_twice(market: Scripted) -> None:
-    pages = [Said(200, {"HITs": [hit("3A")], "NextToken": "2"}), LOST, BUSY, Said(200, {"HITs": [hit("3B")]})]
+    pages = [Reply(200, {"HITs": [hit("3A")], "NextToken": "2"}), LOST, BUSY, Reply(200, {"HITs": [hit("3B")]})]
     market.says["ListHITs"] = pages
     assert [one.hit_id for one in market.crowd().hits()] == ["3A", "3B"]
 
 
 def test_a_hit_that_was_deleted_is_not_listed(market: Scripted) -> None:
-    market.says["ListHITs"] = [Said(200, {"HITs": [hit("3A", status="Disposed"), hit("3B")]})]
+    market.says["ListHITs"] = [Reply(200, {"HITs": [hit("3A", status="Disposed"), hit("3B")]})]
     assert [one.hit_id for one in market.crowd().hits()] == ["3B"]
 
 
 def test_pages_are_requested_only_as_needed(market: Scripted) -> None:
-    market.says["ListHITs"] = [Said(200, {"HITs": [hit("3A")], "NextToken": "2"})]
+    market.says["ListHITs"] = [Reply(200, {"HITs": [hit("3A")], "NextToken": "2"})]
     assert next(market.crowd().hits()).hit_id == "3A"
     assert market.operations() == ["ListHITs"]
 
 
 def test_a_listing_that_repeats_its_page_token_is_refused(market: Scripted) -> None:
-    market.says["ListHITs"] = [Said(200, {"HITs": [], "NextToken": "2"})]
+    market.says["ListHITs"] = [Reply(200, {"HITs": [], "NextToken": "2"})]
     with pytest.raises(CrowdRefused):
         list(market.crowd().hits())
 
 
 def test_messages_are_sent_to_a_hundred_workers_at_a_time(market: Scripted) -> None:
     failed = {"WorkerId": "A3", "NotifyWorkersFailureCode": "HardFailure", "NotifyWorkersFailureMessage": "unknown"}
-    market.says["NotifyWorkers"] = [Said(200, {"NotifyWorkersFailureStatuses": [failed]}), Said()]
+    market.says["NotifyWorkers"] = [Reply(200, {"NotifyWorkersFailureStatuses": [failed]}), Reply()]
     undelivered = market.crowd().notify([f"A{number}" for number in range(250)], "Round 2", "starts")
     assert [len(one["WorkerIds"]) for one in market.members("NotifyWorkers")] == [100, 100, 50]
     assert [(one.worker_id, one.reason) for one in undelivered] == [("A3", "unknown")]

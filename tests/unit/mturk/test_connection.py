@@ -16,24 +16,24 @@ from crowd.errors import (
 )
 from mturk.client import open_crowd
 from mturk.connection import Endpoint
-from tests.unit.mturk.scripted import BUSY, DROPPED, KEY_ID, LOST, SECRET, Said, Scripted, refused
+from tests.unit.mturk.scripted import BUSY, DROPPED, KEY_ID, LOST, SECRET, Reply, Scripted, refused
 
-KEYS_WRONG = Said(403, {"__type": "UnrecognizedClientException", "message": f"The key {KEY_ID} is not known"})
-SIGNATURE_WRONG = Said(400, {"__type": "InvalidSignatureException", "message": f"Credential={KEY_ID}"})
+KEYS_WRONG = Reply(403, {"__type": "UnrecognizedClientException", "message": f"The key {KEY_ID} is not known"})
+SIGNATURE_WRONG = Reply(400, {"__type": "InvalidSignatureException", "message": f"Credential={KEY_ID}"})
 
 
 @pytest.mark.parametrize(
     ("said", "kind"),
     [
         (BUSY, CrowdBusy),
-        (Said(429, "slow down"), CrowdBusy),
+        (Reply(429, "slow down"), CrowdBusy),
         (LOST, CrowdUnavailable),
         (DROPPED, CrowdUnavailable),
-        (Said(502, "<html>Bad gateway</html>"), CrowdUnavailable),
-        (Said(503, ""), CrowdUnavailable),
-        (Said(200, "<html>A login page</html>"), CrowdUnavailable),
-        (Said(200, {"Available": "1.00"}), CrowdUnavailable),
-        (Said(200, {"AvailableBalance": "1.001"}), CrowdUnavailable),
+        (Reply(502, "<html>Bad gateway</html>"), CrowdUnavailable),
+        (Reply(503, ""), CrowdUnavailable),
+        (Reply(200, "<html>A login page</html>"), CrowdUnavailable),
+        (Reply(200, {"Available": "1.00"}), CrowdUnavailable),
+        (Reply(200, {"AvailableBalance": "1.001"}), CrowdUnavailable),
         (KEYS_WRONG, CrowdAccessDenied),
         (SIGNATURE_WRONG, CrowdAccessDenied),
         (refused("HITDoesNotExist"), NotOnCrowd),
@@ -42,10 +42,10 @@ SIGNATURE_WRONG = Said(400, {"__type": "InvalidSignatureException", "message": f
         (refused("InvalidAssignmentState", "It has already been processed"), WrongCrowdState),
         (refused("InsufficientFunds"), InsufficientFunds),
         (refused("ParameterValidationError"), CrowdRefused),
-        (Said(404, "nothing here"), CrowdRefused),
+        (Reply(404, "nothing here"), CrowdRefused),
     ],
 )
-def test_every_error_response_maps_to_one_class(market: Scripted, said: Said, kind: type[CrowdError]) -> None:
+def test_every_error_response_maps_to_one_class(market: Scripted, said: Reply, kind: type[CrowdError]) -> None:
     market.says["GetAccountBalance"] = [said]
     with pytest.raises(CrowdError) as caught:
         market.crowd(budget=0).balance()
@@ -85,7 +85,7 @@ def test_a_missing_key_is_not_replaced_by_another_key_of_this_machine(
 
 @pytest.mark.parametrize("said", [KEYS_WRONG, SIGNATURE_WRONG, LOST])
 def test_access_keys_are_in_no_log_no_error_and_no_repr(
-    market: Scripted, caplog: pytest.LogCaptureFixture, said: Said
+    market: Scripted, caplog: pytest.LogCaptureFixture, said: Reply
 ) -> None:
     caplog.set_level(logging.DEBUG)
     market.says["GetAccountBalance"] = [said]

@@ -31,7 +31,7 @@ PAUSE = 0.1
 
 
 @dataclass
-class Office:
+class ManagedHome:
     """A home whose round waits for a training, and the managers that were started in it."""
 
     home: Home
@@ -85,9 +85,9 @@ class Office:
 
 
 @pytest.fixture
-def office(home: Home) -> Iterator[Office]:
+def managed(home: Home) -> Iterator[ManagedHome]:
     with open_store(home.database) as store:
-        made = Office(home, store)
+        made = ManagedHome(home, store)
         try:
             yield made
         finally:
@@ -102,42 +102,42 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-def test_a_training_ends_with_its_manager_and_waits_for_the_next_one(outfox: Outfox, office: Office) -> None:
-    manager = office.manage()
-    office.until(TrainingState.RUNNING)
+def test_a_training_ends_with_its_manager_and_waits_for_the_next_one(outfox: Outfox, managed: ManagedHome) -> None:
+    manager = managed.manage()
+    managed.until(TrainingState.RUNNING)
     manager.send_signal(signal.SIGTERM)
     assert manager.wait(60) == 0
-    office.until(TrainingState.STOPPED)
-    assert is_gone(office.jobs()[0].pid)
-    assert (office.awaited(), office.home.pinned(outfox)) == (PendingTraining(1, 0, None), [office.home.base])
+    managed.until(TrainingState.STOPPED)
+    assert is_gone(managed.jobs()[0].pid)
+    assert (managed.awaited(), managed.home.pinned(outfox)) == (PendingTraining(1, 0, None), [managed.home.base])
     would = outfox("manage", "--dry-run", "--json").out
     assert "train the next model on the rounds up to 1" in would
 
 
 def test_a_training_outlives_a_manager_that_is_killed_and_the_next_one_waits_for_its_end(
-    outfox: Outfox, office: Office
+    outfox: Outfox, managed: ManagedHome
 ) -> None:
-    manager = office.manage()
-    office.until(TrainingState.RUNNING)
+    manager = managed.manage()
+    managed.until(TrainingState.RUNNING)
     manager.kill()
     manager.wait()
-    office.manage()
-    office.until(TrainingState.ROTATED)
-    assert office.awaited() is None
-    assert office.home.pinned(outfox) != [office.home.base]
+    managed.manage()
+    managed.until(TrainingState.ROTATED)
+    assert managed.awaited() is None
+    assert managed.home.pinned(outfox) != [managed.home.base]
     # The training needs no manager, and may end before this one has begun.
-    office.until_logged("(Ctrl-C stops it)", times=2)
-    second = office.managers[-1]
+    managed.until_logged("(Ctrl-C stops it)", times=2)
+    second = managed.managers[-1]
     second.send_signal(signal.SIGTERM)
     assert second.wait(60) == 0
-    assert office.states() == [TrainingState.ROTATED], "one training was enough"
+    assert managed.states() == [TrainingState.ROTATED], "one training was enough"
 
 
-def test_a_cancelled_training_is_not_restarted(outfox: Outfox, office: Office) -> None:
-    office.manage()
-    office.until(TrainingState.RUNNING)
+def test_a_cancelled_training_is_not_restarted(outfox: Outfox, managed: ManagedHome) -> None:
+    managed.manage()
+    managed.until(TrainingState.RUNNING)
     assert outfox("model", "cancel", TASK).code == 0
-    office.until(TrainingState.CANCELLED)
-    office.until_logged("the training was cancelled")
-    assert (office.awaited(), office.states()) == (None, [TrainingState.CANCELLED])
-    assert office.home.pinned(outfox) == [office.home.base]
+    managed.until(TrainingState.CANCELLED)
+    managed.until_logged("the training was cancelled")
+    assert (managed.awaited(), managed.states()) == (None, [TrainingState.CANCELLED])
+    assert managed.home.pinned(outfox) == [managed.home.base]

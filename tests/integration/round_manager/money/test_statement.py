@@ -55,7 +55,7 @@ def test_a_day_ends_when_the_next_begins() -> None:
     assert end_of(date(2027, 3, 1)).isoformat() == "2027-03-02T00:00:00+00:00"
 
 
-class Books(RuleBasedStateMachine):
+class LedgerMachine(RuleBasedStateMachine):
     """Random operations on a ledger, which is checked after every step."""
 
     campaign: Campaign
@@ -125,7 +125,7 @@ class Books(RuleBasedStateMachine):
 
 
 def test_the_ledger_always_adds_up(any_databases: Databases) -> None:
-    class Fresh(Books):
+    class Fresh(LedgerMachine):
         def __init__(self) -> None:
             super().__init__()
             self._opened = any_databases.opened()

@@ -15,7 +15,7 @@ from tests.fakes.sink import ListSink
 find_pack = cache(load_pack)
 
 
-class World:
+class ServiceSetup:
     """A service with the fakes around it."""
 
     def __init__(self, *packs: Pack) -> None:
@@ -27,9 +27,9 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
+def setup() -> ServiceSetup:
     """The four packs that come with Outfox, served."""
-    return World(*map(find_pack, PACKS))
+    return ServiceSetup(*map(find_pack, PACKS))
 
 
 @pytest.fixture(params=PACKS)

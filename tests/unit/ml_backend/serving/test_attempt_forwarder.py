@@ -17,7 +17,7 @@ from tests.fakes.sink import Receiver
 from tests.unit.ml_backend.serving.test_attempt_record import an_attempt
 
 
-class World:
+class ForwarderSetup:
     """An outbox, a forwarder and the receiver."""
 
     def __init__(self, folder: Path) -> None:
@@ -48,72 +48,72 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path / "outbox")
+def setup(tmp_path: Path) -> ForwarderSetup:
+    return ForwarderSetup(tmp_path / "outbox")
 
 
-def test_attempts_are_delivered_in_order_and_in_batches_and_then_removed(world: World) -> None:
-    ids = world.put(120)
-    assert world.forwarder(batch=50).deliver_all()
-    assert world.receiver.ids == ids
-    assert world.receiver.calls == 3
-    assert world.waiting == 0
-    assert world.counts == [("delivered", 50), ("delivered", 50), ("delivered", 20)]
+def test_attempts_are_delivered_in_order_and_in_batches_and_then_removed(setup: ForwarderSetup) -> None:
+    ids = setup.put(120)
+    assert setup.forwarder(batch=50).deliver_all()
+    assert setup.receiver.ids == ids
+    assert setup.receiver.calls == 3
+    assert setup.waiting == 0
+    assert setup.counts == [("delivered", 50), ("delivered", 50), ("delivered", 20)]
 
 
-def test_files_are_delivered_oldest_first(world: World) -> None:
-    first, second = world.put(3), world.put(2)
-    assert world.forwarder().deliver_all()
-    assert world.receiver.ids == first + second
+def test_files_are_delivered_oldest_first(setup: ForwarderSetup) -> None:
+    first, second = setup.put(3), setup.put(2)
+    assert setup.forwarder().deliver_all()
+    assert setup.receiver.ids == first + second
 
 
-def test_an_open_file_is_left_alone(world: World) -> None:
-    outbox = Outbox(world.folder)
+def test_an_open_file_is_left_alone(setup: ForwarderSetup) -> None:
+    outbox = Outbox(setup.folder)
     outbox.put(an_attempt())
-    assert world.forwarder().deliver_all()
-    assert (world.receiver.ids, world.waiting) == ([], 1)
+    assert setup.forwarder().deliver_all()
+    assert (setup.receiver.ids, setup.waiting) == ([], 1)
     outbox.close()
 
 
-def test_while_the_receiver_is_down_attempts_are_kept_and_the_error_reported(world: World) -> None:
-    ids = world.put(30)
-    world.receiver.down = True
-    forwarder = world.forwarder()
+def test_while_the_receiver_is_down_attempts_are_kept_and_the_error_reported(setup: ForwarderSetup) -> None:
+    ids = setup.put(30)
+    setup.receiver.down = True
+    forwarder = setup.forwarder()
     assert not forwarder.deliver_all()
-    assert read_state(world.folder).error == "connection refused"
-    assert world.waiting == 1
-    world.receiver.down = False
+    assert read_state(setup.folder).error == "connection refused"
+    assert setup.waiting == 1
+    setup.receiver.down = False
     assert forwarder.deliver_all()
-    assert world.receiver.ids == ids
-    assert read_state(world.folder).error is None
+    assert setup.receiver.ids == ids
+    assert read_state(setup.folder).error is None
 
 
-def test_delivery_backs_off_while_the_receiver_is_down(world: World) -> None:
-    world.put(1)
-    world.receiver.down = True
+def test_delivery_backs_off_while_the_receiver_is_down(setup: ForwarderSetup) -> None:
+    setup.put(1)
+    setup.receiver.down = True
     ending = threading.Event()
-    forwarder = world.forwarder(first_wait=0.05, longest_wait=30.0)
+    forwarder = setup.forwarder(first_wait=0.05, longest_wait=30.0)
     thread = threading.Thread(target=forwarder.run, args=(lambda _seconds: ending.wait(0.001),))
     thread.start()
-    world.receiver.wait_for_calls(4)
+    setup.receiver.wait_for_calls(4)
     time.sleep(0.2)
-    assert world.receiver.calls < 8
+    assert setup.receiver.calls < 8
     ending.set()
     thread.join(10)
 
 
-def test_one_refused_attempt_does_not_hold_up_the_others(world: World) -> None:
-    ids = world.put(6)
-    world.receiver.disliked = {ids[2]}
-    assert world.forwarder().deliver_all()
-    assert world.receiver.ids == ids[:2] + ids[3:]
-    aside = (world.folder / REFUSED_FILE).read_text(encoding="ascii").splitlines()
+def test_one_refused_attempt_does_not_hold_up_the_others(setup: ForwarderSetup) -> None:
+    ids = setup.put(6)
+    setup.receiver.disliked = {ids[2]}
+    assert setup.forwarder().deliver_all()
+    assert setup.receiver.ids == ids[:2] + ids[3:]
+    aside = (setup.folder / REFUSED_FILE).read_text(encoding="ascii").splitlines()
     assert [json.loads(line)["id"] for line in aside] == [ids[2]]
-    assert (read_state(world.folder).refused, world.waiting) == (1, 0)
+    assert (read_state(setup.folder).refused, setup.waiting) == (1, 0)
 
 
-def test_a_delivery_that_was_interrupted_is_repeated(world: World) -> None:
-    ids = world.put(4)
+def test_a_delivery_that_was_interrupted_is_repeated(setup: ForwarderSetup) -> None:
+    ids = setup.put(4)
     arrived: list[str] = []
 
     class Killed(BaseException):
@@ -125,13 +125,13 @@ def test_a_delivery_that_was_interrupted_is_repeated(world: World) -> None:
             raise Killed
 
     with pytest.raises(Killed):
-        world.forwarder(deliver, batch=2).deliver_all()
-    assert world.forwarder(batch=2).deliver_all()
-    assert (arrived, world.receiver.ids) == (ids[:2], ids)
+        setup.forwarder(deliver, batch=2).deliver_all()
+    assert setup.forwarder(batch=2).deliver_all()
+    assert (arrived, setup.receiver.ids) == (ids[:2], ids)
 
 
-def test_it_delivers_a_last_time_when_it_ends(world: World) -> None:
-    forwarder = world.forwarder()
+def test_it_delivers_a_last_time_when_it_ends(setup: ForwarderSetup) -> None:
+    forwarder = setup.forwarder()
     begun, ending = threading.Event(), threading.Event()
 
     def wait(_seconds: float) -> bool:
@@ -141,16 +141,16 @@ def test_it_delivers_a_last_time_when_it_ends(world: World) -> None:
     thread = threading.Thread(target=forwarder.run, args=(wait,))
     thread.start()
     assert begun.wait(20)
-    ids = world.put(5)
+    ids = setup.put(5)
     ending.set()
     thread.join(20)
-    assert world.receiver.ids == ids
+    assert setup.receiver.ids == ids
 
 
-def test_a_partial_line_is_counted_and_removed(world: World) -> None:
-    world.put(2)
-    (path,) = waiting_files(world.folder)
+def test_a_partial_line_is_counted_and_removed(setup: ForwarderSetup) -> None:
+    setup.put(2)
+    (path,) = waiting_files(setup.folder)
     path.write_bytes(path.read_bytes()[:-9])
-    assert world.forwarder().deliver_all()
-    assert world.counts == [("delivered", 1), ("dropped", 1)]
-    eventually(lambda: world.waiting == 0, "it is gone")
+    assert setup.forwarder().deliver_all()
+    assert setup.counts == [("delivered", 1), ("dropped", 1)]
+    eventually(lambda: setup.waiting == 0, "it is gone")

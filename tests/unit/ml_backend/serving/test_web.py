@@ -19,7 +19,7 @@ from plugin.logs import JsonLines
 from templates import Pack
 from tests.fakes import calls
 from tests.fakes.target import FakeTarget
-from tests.unit.ml_backend.serving.conftest import World, find_pack
+from tests.unit.ml_backend.serving.conftest import ServiceSetup, find_pack
 
 TOKEN = "5ec4e7a11abe15000000000000000000000cafe5"
 INVITATION = "1nv17a710n"
@@ -27,8 +27,8 @@ TYPED = "What a perfectly private sentence."
 
 
 @pytest.fixture
-def client(world: World) -> FlaskClient:
-    return backend_app(world.service).test_client()
+def client(setup: ServiceSetup) -> FlaskClient:
+    return backend_app(setup.service).test_client()
 
 
 def predict(client: FlaskClient, pack: Pack, context: list[Any] | None, **more: Any) -> Any:
@@ -56,14 +56,14 @@ def test_label_studio_connects_sets_up_and_predicts(client: FlaskClient, pack: P
     assert len(calls.shown(answer.json)) == 1
 
 
-def test_a_round_has_the_same_routes(client: FlaskClient, world: World, pack: Pack) -> None:
-    world.models.place(pack.spec.name, FakeTarget(pack.spec, "old"), round=2)
+def test_a_round_has_the_same_routes(client: FlaskClient, setup: ServiceSetup, pack: Pack) -> None:
+    setup.models.place(pack.spec.name, FakeTarget(pack.spec, "old"), round=2)
     base = f"/tasks/{pack.spec.name}/rounds/2"
     assert client.get(f"{base}/health").get_json()["model_version"] == "old"
     assert client.post(f"{base}/setup", json=calls.setup(pack)).json == {"model_version": "old"}
     body = calls.predict(pack, calls.writes(pack, "A text."))
     assert client.post(f"{base}/predict", json=body).get_json()["model_version"] == "old"
-    assert world.sink.attempts[0].round == 2
+    assert setup.sink.attempts[0].round == 2
 
 
 def test_a_project_of_another_task_cannot_be_set_up(client: FlaskClient) -> None:
@@ -85,8 +85,8 @@ def test_a_number_with_too_many_digits_is_refused(client: FlaskClient) -> None:
     assert response.status_code == 400
 
 
-def test_a_body_that_is_too_large_is_refused(world: World) -> None:
-    client = backend_app(world.service, max_bytes=1_000).test_client()
+def test_a_body_that_is_too_large_is_refused(setup: ServiceSetup) -> None:
+    client = backend_app(setup.service, max_bytes=1_000).test_client()
     for route in ("predict", "setup", "webhook"):
         response = client.post(f"/tasks/qa/{route}", data=b"x" * 1_001)
         assert response.status_code == 413
@@ -141,8 +141,8 @@ def test_unknown_routes_and_methods_are_refused(client: FlaskClient, method: str
     error_code(response)
 
 
-def test_while_the_model_is_loading_responses_say_when_to_retry(client: FlaskClient, world: World) -> None:
-    world.models.clear()
+def test_while_the_model_is_loading_responses_say_when_to_retry(client: FlaskClient, setup: ServiceSetup) -> None:
+    setup.models.clear()
     pack = find_pack("qa")
     for response in (
         predict(client, pack, calls.writes(pack, "Who?")),
@@ -157,20 +157,22 @@ def test_while_the_model_is_loading_responses_say_when_to_retry(client: FlaskCli
     assert client.get("/health").get_json()["status"] == "LOADING"
 
 
-def test_a_new_task_that_is_loading_does_not_make_the_backend_unhealthy(world: World, client: FlaskClient) -> None:
-    pack = world.packs["qa"]
-    world.packs["riddles"] = pack
+def test_a_new_task_that_is_loading_does_not_make_the_backend_unhealthy(
+    setup: ServiceSetup, client: FlaskClient
+) -> None:
+    pack = setup.packs["qa"]
+    setup.packs["riddles"] = pack
     answer = client.get("/health")
     assert (answer.status_code, list(answer.get_json()["waiting"])) == (200, ["riddles"])
     assert client.get("/tasks/riddles/health").status_code == 503
-    world.models.place("riddles", FakeTarget(pack.spec))
+    setup.models.place("riddles", FakeTarget(pack.spec))
     assert client.get("/health").get_json() == {"status": "UP", "waiting": {}}
 
 
-def test_a_full_backend_refuses_at_once_and_says_when_to_retry(world: World) -> None:
+def test_a_full_backend_refuses_at_once_and_says_when_to_retry(setup: ServiceSetup) -> None:
     limiter = ConcurrencyLimiter(at_once=1, room=0)
     limiter.acquire(float("inf"))
-    service = VerdictService(world.packs, world.models, world.sink, world.clock, limiter=limiter)
+    service = VerdictService(setup.packs, setup.models, setup.sink, setup.clock, limiter=limiter)
     client = backend_app(service).test_client()
     pack = find_pack("qa")
     response = predict(client, pack, calls.writes(pack, "Who?"))
@@ -180,13 +182,13 @@ def test_a_full_backend_refuses_at_once_and_says_when_to_retry(world: World) -> 
 
 
 def test_an_unexpected_error_is_answered_and_logged_without_typed_text(
-    client: FlaskClient, world: World, caplog: pytest.LogCaptureFixture
+    client: FlaskClient, setup: ServiceSetup, caplog: pytest.LogCaptureFixture
 ) -> None:
     def breaks() -> None:
         raise RuntimeError(f"cannot read {TYPED}")
 
     pack = find_pack("sentiment")
-    world.models.place("sentiment", FakeTarget(pack.spec, before=breaks))
+    setup.models.place("sentiment", FakeTarget(pack.spec, before=breaks))
     response = predict(client, pack, calls.writes(pack, TYPED))
     assert response.status_code == 500
     assert response.json["request_id"] == response.headers["X-Request-ID"]
@@ -212,8 +214,8 @@ def basic(user: str, password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + b64encode(f"{user}:{password}".encode()).decode()}
 
 
-def test_a_password_is_required_except_for_health_and_webhook(world: World) -> None:
-    client = backend_app(world.service, auth=BasicAuth("studio", "grün:geheim")).test_client()
+def test_a_password_is_required_except_for_health_and_webhook(setup: ServiceSetup) -> None:
+    client = backend_app(setup.service, auth=BasicAuth("studio", "grün:geheim")).test_client()
     pack = find_pack("qa")
     wrong: list[dict[str, str]] = [
         {},
@@ -283,9 +285,9 @@ def test_the_status_reports_queue_load_models_latency_and_sink(client: FlaskClie
     assert status["uptime_seconds"] >= 0
 
 
-def test_the_metrics_count_requests_latencies_verdicts_and_attempts(world: World) -> None:
+def test_the_metrics_count_requests_latencies_verdicts_and_attempts(setup: ServiceSetup) -> None:
     metrics = Metrics()
-    service = VerdictService(world.packs, world.models, world.sink, world.clock, on_verdict=metrics.judged)
+    service = VerdictService(setup.packs, setup.models, setup.sink, setup.clock, on_verdict=metrics.judged)
     client = backend_app(service, metrics=metrics).test_client()
     pack = find_pack("sentiment")
     for context in (calls.writes(pack, "It looks negative."), calls.writes(pack, "It looks positive.")):

@@ -22,7 +22,7 @@ from ml_backend.training.heads import STRENGTHS, fit_logistic
 from ml_backend.training.pooling import add_mean_pooling, add_pair_pooling
 from ml_backend.training.start import ProgressMonitor
 from templates import Pack, SeedRow, find_pack
-from tests.unit.ml_backend.conftest import MakePack, Seen, label_row, nli_rows, qa_rows, quick, sentiment_rows
+from tests.unit.ml_backend.conftest import MakePack, ProgressLog, label_row, nli_rows, qa_rows, quick, sentiment_rows
 
 NOBODY = ProgressMonitor(None, None)
 
@@ -103,7 +103,7 @@ def test_cached_rows_are_not_read_again(make_pack: MakePack, tmp_path: Path) -> 
     pack, rows = make_pack("sentiment"), sentiment_rows(8)
     read = []
     for given in (rows, rows, [*rows, label_row(99, "neutral", text="A new weekday row.")]):
-        seen = Seen()
+        seen = ProgressLog()
         train(
             pack,
             tmp_path / "models",
@@ -122,7 +122,7 @@ def test_another_encoder_does_not_use_these_features(make_pack: MakePack, tmp_pa
     parent = train(pack, tmp_path, mode="full", rows=rows, settings=quick(epochs=1))
     read = []
     for start in (None, parent.directory):
-        seen = Seen()
+        seen = ProgressLog()
         train(pack, tmp_path, mode="head", rows=rows, settings=quick(), parent=start, progress=seen)
         read.append(seen.totals[0])
     assert read == [len(rows), len(rows)]

@@ -22,7 +22,16 @@ from ml_backend.training.data import TrainingData
 from ml_backend.training.parity import agree, agreement, export_fp32, predict_held_out
 from ml_backend.training.start import ProgressMonitor
 from templates import SeedRow, find_pack
-from tests.unit.ml_backend.conftest import MakePack, Seen, label_row, nli_rows, qa_rows, quick, sentiment_rows, visible
+from tests.unit.ml_backend.conftest import (
+    MakePack,
+    ProgressLog,
+    label_row,
+    nli_rows,
+    qa_rows,
+    quick,
+    sentiment_rows,
+    visible,
+)
 
 ROWS: dict[str, list[SeedRow]] = {"sentiment": sentiment_rows(12, 8), "nli": nli_rows(12), "qa": qa_rows(12, 8)}
 Limits = Callable[..., None]
@@ -163,7 +172,7 @@ def test_a_training_that_is_cancelled_while_it_checks_writes_nothing(
     make_pack: MakePack, tmp_path: Path, limits: Limits, stage: str
 ) -> None:
     limits(int8=101.0)
-    seen = Seen()
+    seen = ProgressLog()
     with pytest.raises(TrainingCancelled):
         trained(make_pack, tmp_path, progress=seen, cancel=lambda: stage in seen.stages)
     assert visible(tmp_path) == []

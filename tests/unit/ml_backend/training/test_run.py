@@ -19,7 +19,16 @@ from ml_backend.training.examples import LabelExamples, spans_of
 from ml_backend.training.fine_tuning import rate_at, shuffled_batches
 from ml_backend.training.start import ProgressMonitor
 from templates import Pack, SeedRow
-from tests.unit.ml_backend.conftest import MakePack, Seen, label_row, nli_rows, qa_rows, quick, sentiment_rows, visible
+from tests.unit.ml_backend.conftest import (
+    MakePack,
+    ProgressLog,
+    label_row,
+    nli_rows,
+    qa_rows,
+    quick,
+    sentiment_rows,
+    visible,
+)
 
 ROWS: dict[str, list[SeedRow]] = {"sentiment": sentiment_rows(12), "nli": nli_rows(12), "qa": qa_rows(12)}
 
@@ -34,7 +43,7 @@ def test_every_kind_of_task_is_trained_in_both_modes_and_two_runs_give_identical
     make_pack: MakePack, tmp_path: Path, task: str, mode: str
 ) -> None:
     pack = make_pack(task)
-    seen = Seen()
+    seen = ProgressLog()
     trained = train(pack, tmp_path, mode=mode, rows=ROWS[task], settings=quick(), progress=seen)
     manifest = trained.manifest
     assert (manifest.task, manifest.mode, manifest.base, manifest.parent) == (task, mode, "tiny", None)
