@@ -25,8 +25,8 @@ Id = BigInteger().with_variant(Integer(), "sqlite")
 Json = JSON(none_as_null=True).with_variant(JSONB(none_as_null=True), "postgresql")
 
 
-class UtcTime(database.UtcTime):
-    """A time in UTC to the microsecond."""
+class CheckedTime(database.UtcTime):
+    """A time in UTC to the microsecond; one without a time zone is a BadValueError."""
 
     cache_ok = True
     refusal = BadValueError

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, dataclass_transform
 from sqlalchemy import BigInteger, CheckConstraint, Double, Enum, ForeignKeyConstraint, Index, MetaData, Uuid, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column
 
-from round_manager.database.columns import Id, Json, LimitedText, UtcTime
+from round_manager.database.columns import Id, Json, LimitedText, CheckedTime
 
 NAMES = {
     "pk": "pk_%(table_name)s",
@@ -35,7 +35,7 @@ class Table(MappedAsDataclass, DeclarativeBase, kw_only=True, eq=False, repr=Fal
         int: BigInteger,
         float: Double,
         str: LimitedText,
-        datetime: UtcTime,
+        datetime: CheckedTime,
         uuid.UUID: Uuid,
         dict[str, Any]: Json,
         # The database checks the values; see one_of.

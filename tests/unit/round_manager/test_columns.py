@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.dialects import sqlite
 
-from round_manager.database.columns import Cents, LimitedText, UtcTime, json_text
+from round_manager.database.columns import Cents, LimitedText, CheckedTime, json_text
 from round_manager.errors import BadValueError
 
 SQLITE = sqlite.dialect()
@@ -16,7 +16,7 @@ SQLITE = sqlite.dialect()
 
 @given(st.datetimes(timezones=st.timezones()))
 def test_any_aware_time_survives_sqlite_to_the_microsecond(moment: datetime) -> None:
-    column = UtcTime()
+    column = CheckedTime()
     try:
         expected = moment.astimezone(UTC)
     except OverflowError:
@@ -26,14 +26,14 @@ def test_any_aware_time_survives_sqlite_to_the_microsecond(moment: datetime) -> 
 
 @given(st.datetimes(timezones=st.just(UTC)), st.datetimes(timezones=st.just(UTC)))
 def test_times_sort_in_sqlite_as_they_do_in_python(one: datetime, other: datetime) -> None:
-    column = UtcTime()
+    column = CheckedTime()
     stored = (column.process_bind_param(one, SQLITE), column.process_bind_param(other, SQLITE))
     assert (stored[0] < stored[1]) == (one < other)
 
 
 def test_a_naive_time_is_refused() -> None:
     with pytest.raises(BadValueError):
-        UtcTime().process_bind_param(datetime(2027, 3, 1), SQLITE)
+        CheckedTime().process_bind_param(datetime(2027, 3, 1), SQLITE)
 
 
 @pytest.mark.parametrize("value", [0.5, 1.0, float("nan"), Decimal(1), True, "1"])
