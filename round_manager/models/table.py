@@ -8,7 +8,7 @@ from typing import Any, ClassVar, dataclass_transform
 from sqlalchemy import BigInteger, CheckConstraint, Double, Enum, ForeignKeyConstraint, Index, MetaData, Uuid, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, MappedAsDataclass, mapped_column
 
-from round_manager.database.columns import Id, Json, LimitedText, CheckedTime
+from round_manager.database.columns import CheckedTime, Id, Json, LimitedText
 
 NAMES = {
     "pk": "pk_%(table_name)s",

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -26,12 +26,12 @@ class Killer:
     over: threading.Event = field(default_factory=threading.Event)
     _began: float = field(default_factory=time.monotonic)
 
-    def kill_each_once(self, allowed: Allowed) -> None:
-        """Kill each process once in random order, but a training, which is rare, as soon as one runs.
+    def kill_each_once(self, names: Sequence[str], allowed: Allowed) -> None:
+        """Kill each of these processes once in random order, but a training, which is rare, as soon as one runs.
 
         A process that does not run, or may not be killed yet, is killed later.
         """
-        waiting = sorted(self.dice.sample(EVERYBODY, len(EVERYBODY)), key=lambda name: name != TRAINING)
+        waiting = sorted(self.dice.sample(names, len(names)), key=lambda name: name != TRAINING)
         while waiting and not self.over.wait(self.dice.uniform(0, self.peace)):
             victim = ""
             while not victim and not self.over.wait(SECONDS_BETWEEN_LOOKS):

@@ -12,6 +12,17 @@ from tests.campaign import start_closed
 from tests.integration.databases import Databases
 from tests.integration.plugin.web.served import Served, serving_rounds
 
+HERE = Path(__file__).parent
+
+
+# First: pytest-xdist reads the groups in the same hook.
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run these tests in one process of a parallel run, so that the archives are made once."""
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.xdist_group("outfox"))
+
 
 @pytest.fixture(scope="session")
 def archives(tmp_path_factory: pytest.TempPathFactory, any_databases: Databases) -> Path:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.dialects import sqlite
 
-from round_manager.database.columns import Cents, LimitedText, CheckedTime, json_text
+from round_manager.database.columns import Cents, CheckedTime, LimitedText, json_text
 from round_manager.errors import BadValueError
 
 SQLITE = sqlite.dialect()

@@ -15,6 +15,9 @@ from tests.fakes.registry import TASK, eventually, load_fixed
 from tests.integration.ml_backend.registry.conftest import Place, StartServing
 
 QUICK_ROTATIONS = {"folder": 20, "s3": 6}
+# How processes follow a rotation does not depend on where the registry is.
+in_a_folder = pytest.mark.parametrize("place", ["folder"], indirect=True)
+in_a_bucket = pytest.mark.parametrize("place", ["s3"], indirect=True)
 
 
 def test_rotations_under_load_cause_no_failed_wrong_or_stale_answer(place: Place, start_serving: StartServing) -> None:
@@ -48,6 +51,7 @@ def test_rotations_under_load_cause_no_failed_wrong_or_stale_answer(place: Place
     assert registry.heartbeats(TASK) == [], "both have said that they are gone"
 
 
+@in_a_folder
 def test_a_killed_process_does_not_delay_a_rotation(place: Place, start_serving: StartServing) -> None:
     registry = place.open()
     old, new = place.make("positive"), place.make("negative")
@@ -62,6 +66,7 @@ def test_a_killed_process_does_not_delay_a_rotation(place: Place, start_serving:
     assert outcome.answers[-1][2] == new
 
 
+@in_a_bucket
 def test_a_hanging_process_undoes_the_rotation_and_follows_later(place: Place, start_serving: StartServing) -> None:
     registry = place.open()
     old, new = place.make("positive"), place.make("negative")
@@ -79,6 +84,7 @@ def test_a_hanging_process_undoes_the_rotation_and_follows_later(place: Place, s
     assert one.end().failed == other.end().failed == []
 
 
+@in_a_bucket
 def test_a_process_that_starts_during_a_rotation_follows_it(place: Place, start_serving: StartServing) -> None:
     registry = place.open()
     versions = [place.make(label) for label in ("positive", "negative")]
@@ -98,6 +104,7 @@ def test_a_process_that_starts_during_a_rotation_follows_it(place: Place, start_
     assert {answer[2] for answer in outcome.answers if answer[0] > rotated[-1][0]} <= {rotated[-1][1]}
 
 
+@in_a_folder
 def test_a_version_that_is_corrupt_for_one_process_is_undone_for_all(place: Place, start_serving: StartServing) -> None:
     registry = place.open()
     old, new = place.make("positive"), place.make("negative")

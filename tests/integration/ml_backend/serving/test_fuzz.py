@@ -1,4 +1,4 @@
-"""Ten thousand malformed requests against a real backend."""
+"""Three thousand malformed requests against a real backend."""
 
 from collections.abc import Iterator
 from random import Random
@@ -24,7 +24,7 @@ def backend(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 EACH_SEED = 50
 
 
-@settings(max_examples=10_000 // EACH_SEED, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3_000 // EACH_SEED, deadline=None, suppress_health_check=list(HealthCheck))
 @given(seed=st.integers(0, 2**64))
 def test_a_malformed_request_gets_an_error_response(backend: Running, seed: int) -> None:
     dice = Random(seed)

@@ -14,6 +14,8 @@ from tests.fakes.registry import eventually
 from tests.integration.databases import Databases
 from tests.integration.plugin.web.served import Served, serving_rounds
 
+# In one process of a parallel run, so that the archives are made once.
+pytestmark = pytest.mark.xdist_group("data-files")
 FILE = "/data/sentiment/rounds/1/examples.parquet"
 
 
