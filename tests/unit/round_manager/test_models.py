@@ -2,6 +2,7 @@
 
 import sqlalchemy as sa
 
+from common.database import UtcTime
 from round_manager.models import Table, Worker
 from round_manager.models.guards import TRIGGERS
 from tests.fakes.clock import NOON
@@ -39,7 +40,7 @@ def test_every_time_column_is_utc() -> None:
     for table in Table.metadata.tables.values():
         for column in table.columns:
             if column.name.endswith(("_at", "_until")) or column.name == "at":
-                assert type(column.type).__name__ == "UtcTime", column
+                assert isinstance(column.type, UtcTime), column
             assert not isinstance(column.type, sa.DateTime), column
 
 
