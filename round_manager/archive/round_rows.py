@@ -1,6 +1,7 @@
 """The rows of a round for its archive, read in batches, in an order that does not depend on the database."""
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
 
@@ -8,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from sqlalchemy import Integer, Select, cast, or_, select
+from sqlalchemy import ColumnElement, Integer, Select, and_, cast, func, or_, select, true
 from sqlalchemy.orm import Session, aliased
 
 from common.database import EPOCH, MICROSECOND
@@ -24,9 +25,11 @@ from round_manager.models import (
     ModelVersion,
     Round,
     RoundModel,
+    SessionStatus,
     Table,
     Task,
     Vote,
+    WorkSession,
     spec_of,
 )
 
@@ -58,6 +61,40 @@ ATTEMPT = pa.schema(
 WRITTEN = pa.schema({"id": TEXT, "author": NUMBER, "content": TEXT})
 
 
+@dataclass(frozen=True)
+class ArchiveRules:
+    """Which rows of a round are archived: those up to the last ids of its first freeze, and only confirmed work.
+
+    Rounds that were frozen before `last_assignment` was recorded keep the rows of pages that were never confirmed, so
+    that their archives stay the same.
+    """
+
+    last_attempt: int
+    last_assignment: int | None
+
+    @property
+    def examples(self) -> ColumnElement[bool]:
+        """The condition on examples."""
+        return true() if self.last_assignment is None else Example.status != ExampleStatus.UNCONFIRMED
+
+    @property
+    def attempts(self) -> ColumnElement[bool]:
+        """The condition on attempts, which are joined with their sessions."""
+        made = Attempt.id <= self.last_attempt
+        if self.last_assignment is None:
+            return made
+        confirmed = and_(
+            WorkSession.status == SessionStatus.CONFIRMED, WorkSession.assignment_id <= self.last_assignment
+        )
+        return and_(made, or_(Attempt.session_id.is_(None), confirmed))
+
+
+def count_archived_attempts(session: Session, round: Round, rules: ArchiveRules) -> int:
+    """Return how many attempts of a round are archived."""
+    made = select(func.count()).select_from(Attempt).outerjoin(WorkSession, WorkSession.id == Attempt.session_id)
+    return session.scalar(made.where(Attempt.round_id == round.id, rules.attempts)) or 0
+
+
 class Beside(Protocol):
     """Applies a function to each item in order, possibly while the next one is read, as `map` does."""
 
@@ -68,11 +105,18 @@ class RoundRows:
     """The rows of one round, as of the session's transaction."""
 
     def __init__(
-        self, session: Session, task: Task, round: Round, *, last_attempt: int, beside: Beside = map, batch: int = BATCH
+        self,
+        session: Session,
+        task: Task,
+        round: Round,
+        *,
+        rules: ArchiveRules,
+        beside: Beside = map,
+        batch: int = BATCH,
     ) -> None:
         self._session = session
         self._round = round
-        self._last_attempt = last_attempt
+        self._rules = rules
         self._beside = beside
         self._batch = batch
         self._columnwise = ColumnReader(session)
@@ -140,7 +184,7 @@ class RoundRows:
         last = FIRST
         while True:
             wanted = select(*columns).where(
-                equals_unindexed(Example.round_id, self._round.id), Example.public_id > last
+                equals_unindexed(Example.round_id, self._round.id), Example.public_id > last, self._rules.examples
             )
             wanted = wanted.order_by(Example.public_id).limit(self._batch)
             told = self._columnwise.ask(wanted, EXAMPLE, objects)
@@ -162,13 +206,14 @@ class RoundRows:
         objects = ["fields", "verdict", *self.tables.columns.answers]
         last, at = FIRST, EPOCH
         while True:
-            wanted = select(*columns).outerjoin(Example, Example.id == Attempt.example_id)
+            wanted = select(*columns).outerjoin(Example, and_(Example.id == Attempt.example_id, self._rules.examples))
+            wanted = wanted.outerjoin(WorkSession, WorkSession.id == Attempt.session_id)
             wanted = wanted.where(
                 Attempt.task_id == self._round.task_id,
                 Attempt.asked_at >= at,
                 or_(Attempt.asked_at > at, Attempt.public_id > last),
                 equals_unindexed(Attempt.round_id, self._round.id),
-                Attempt.id <= self._last_attempt,
+                self._rules.attempts,
             )
             wanted = wanted.order_by(Attempt.asked_at, Attempt.public_id).limit(self._batch)
             told = self._columnwise.ask(wanted, ATTEMPT, objects)
@@ -186,7 +231,7 @@ class RoundRows:
         ]  # fmt: skip
         wanted = select(*columns).join(Example, Example.id == Vote.example_id)
         wanted = wanted.where(equals_unindexed(Example.round_id, self._round.id))
-        wanted = wanted.where(Example.public_id > after, Example.public_id <= upto)
+        wanted = wanted.where(Example.public_id > after, Example.public_id <= upto, self._rules.examples)
         return self._columnwise.ask(wanted, VOTE, self.tables.columns.answers)
 
     def _pairs(self, statement: Select[int, str]) -> Iterable[tuple[int, str]]:

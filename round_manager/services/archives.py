@@ -1,7 +1,7 @@
 """Use cases about archives: freeze closed rounds and verify archives."""
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from importlib.metadata import version as installed_version
 from pathlib import Path
@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from common.errors import Hint
 from common.progress import NoProgress, Progress
 from round_manager.archive.files import ArchiveFiles, ArchiveManifest
-from round_manager.archive.round_rows import RoundRows, StoredTexts
+from round_manager.archive.round_rows import ArchiveRules, RoundRows, StoredTexts
 from round_manager.archive.split_plan import Sides, SplitPlan, SplitReport, plan_splits, split_seed
 from round_manager.archive.storage import Archives, opened_archive
 from round_manager.archive.verification import Verification, verify
@@ -22,7 +22,19 @@ from round_manager.bulk_rows import NameLookup, PlainRows
 from round_manager.database.store import Store, process_lock
 from round_manager.errors import ArchiveConflict, ArchiveNotFound, RoundNotClosed
 from round_manager.learning.training_data import closed_rounds
-from round_manager.models import Attempt, AuditEntry, Example, ExampleStatus, Round, RoundStatus, Split, Task, spec_of
+from round_manager.models import (
+    Assignment,
+    Attempt,
+    AuditEntry,
+    Example,
+    ExampleStatus,
+    Hit,
+    Round,
+    RoundStatus,
+    Split,
+    Task,
+    spec_of,
+)
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.rounds import collected, find_round
 from round_manager.tasks.tasks import find_task
@@ -86,10 +98,10 @@ def freeze_round(
         splits = split_round(context, actor, round.id)
         with store.read() as session:
             round = session.get_one(Round, round.id)
-        last_attempt = _last_attempt(store, round)
+        rules = _archive_rules(store, round)
 
         def fill(draft: Path) -> ArchiveManifest:
-            manifest = _fill(store, owner, round, draft, last_attempt, splits, progress or NoProgress())
+            manifest = _fill(store, owner, round, draft, rules, splits, progress or NoProgress())
             _check_same_as_before(round, manifest)
             return manifest
 
@@ -99,7 +111,7 @@ def freeze_round(
             row, now, who = session.get_one(Round, round.id), clock.now(), actor.name
             if row.frozen_at is None:
                 row.frozen_at, row.archive_sha256, row.archive_uri = now, manifest.sha256, where
-                after = {"archive": where, "sha256": manifest.sha256, "last_attempt": last_attempt}
+                after = {"archive": where, "sha256": manifest.sha256, **asdict(rules)}
                 note(session, FROZEN, row, actor=who, reason=reason, now=now, of=row, after=after)
             elif move and where != row.archive_uri:
                 before, row.archive_uri = {"archive": row.archive_uri}, where
@@ -230,28 +242,32 @@ def _padded(numbers: list[int]) -> list[int]:
     return numbers + numbers[-1:] * ((1 << (len(numbers) - 1).bit_length()) - len(numbers))
 
 
-def _last_attempt(store: Store, round: Round) -> int:
-    """Return the id of the last attempt in the archive; attempts that arrive after the first freeze are left out."""
+def _archive_rules(store: Store, round: Round) -> ArchiveRules:
+    """Return which rows are archived; attempts and confirmations that arrive after the first freeze are left out."""
     with store.write() as session:
         if round.frozen_at is not None:
             entries = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == FROZEN)
             after = session.scalar(entries.order_by(AuditEntry.id).limit(1))
-            return int((after or {})["last_attempt"])
+            known = after or {}
+            return ArchiveRules(int(known["last_attempt"]), known.get("last_assignment"))
         if session.get_bind().dialect.name == "postgresql":
-            # Ids are assigned before rows become visible: wait for transactions that store attempts now, so that no
-            # row with a lower id appears later.
-            session.execute(text("LOCK TABLE attempt IN SHARE MODE"))
-        return session.scalar(select(func.max(Attempt.id)).where(Attempt.round_id == round.id)) or 0
+            # Ids are assigned before rows become visible: wait for transactions that store attempts or assignments
+            # now, so that no row with a lower id appears later.
+            session.execute(text("LOCK TABLE assignment, attempt IN SHARE MODE"))
+        attempts = select(func.max(Attempt.id)).where(Attempt.round_id == round.id)
+        assignments = select(func.max(Assignment.id)).join(Hit, Hit.id == Assignment.hit_id)
+        last_assignment = session.scalar(assignments.where(Hit.round_id == round.id)) or 0
+        return ArchiveRules(session.scalar(attempts) or 0, last_assignment)
 
 
 def _fill(
-    store: Store, task: Task, round: Round, draft: Path, last_attempt: int, splits: SplitReport, progress: Progress
+    store: Store, task: Task, round: Round, draft: Path, rules: ArchiveRules, splits: SplitReport, progress: Progress
 ) -> ArchiveManifest:
     with store.read() as session, ArchiveFiles(draft) as files:
-        stored = sum(collected(session, round).stored.values())
-        rows = RoundRows(session, task, round, last_attempt=last_attempt, beside=files.made)
+        stored = collected(session, round).stored
+        rows = RoundRows(session, task, round, rules=rules, beside=files.made)
         columns = rows.tables.columns
-        progress.start(stored, f"freezing round {round.number} of {task.name}")
+        progress.start(sum(stored.values()), f"freezing round {round.number} of {task.name}")
         examples, votes = files.table("examples", columns.examples), files.table("votes", columns.votes)
         statuses: Counter[str] = Counter()
         for some, their_votes in files.made(rows.tables.examples, rows.examples()):
@@ -265,6 +281,8 @@ def _fill(
         models = rows.models()
         files.write("models", columns.models, [models])
         progress.finish()
+        # Unconfirmed examples are not in the files; the manifest says how many there were.
+        statuses[ExampleStatus.UNCONFIRMED.value] = stored.get(ExampleStatus.UNCONFIRMED, 0)
         return ArchiveManifest(
             task=task.name,
             round=round.number,
@@ -275,7 +293,7 @@ def _fill(
             spec_sha256=round.spec_sha256,
             spec=round.spec,
             models=models.select(["version", "rank", "sha256"]).to_pylist(),
-            examples=dict(statuses),
+            examples={name: number for name, number in statuses.items() if number},
             splits=splits.as_data(),
             written_by={"outfox": installed_version("outfox"), "pyarrow": pa.__version__},
             files=files.entries,

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select
 
-from round_manager.archive.round_rows import RoundRows
+from round_manager.archive.round_rows import ArchiveRules, RoundRows
 from round_manager.archive.storage import open_archives
 from round_manager.archive.verification import verify
 from round_manager.database.store import Store, open_store
@@ -98,7 +98,7 @@ def test_contexts_are_read_some_at_a_time_by_their_ids(campaign: Campaign) -> No
             session.add(context)
             session.flush()
             campaign.add_late_attempt(session, 4_000 + number, context_id=context.id)
-        rows = RoundRows(session, task, campaign.round, last_attempt=1_000, batch=2)
+        rows = RoundRows(session, task, campaign.round, rules=ArchiveRules(1_000, 1_000), batch=2)
         for _ in (*rows.examples(), *rows.attempts()):
             pass
         batches = list(rows.contexts())
