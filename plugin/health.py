@@ -54,12 +54,12 @@ def _manager_problem() -> str:
     from plugin.settings import load_settings
     from plugin.wiring import Application
     from round_manager.errors import RoundManagerError
-    from round_manager.loop.manager_record import last_pass
+    from round_manager.services.manager_runs import last_pass
 
     try:
         app = Application(load_settings(os.environ))
-        with app.open_store() as store, store.read() as session:
-            last = last_pass(session)
+        with app.services() as services:
+            last = last_pass(services)
     except (PluginError, RoundManagerError) as error:
         return str(error)
     if last is None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from crowd.profile import CrowdProfile
     from ml_backend.judge import RegistryJudge
     from ml_backend.registry.registry import Registry
-    from plugin.attempt_delivery import AttemptIntake, Deliver
+    from plugin.attempt_delivery import Deliver
     from plugin.manager.step import ManagerContext
     from round_manager.archive.storage import Archives
     from round_manager.crowd.workers import WorkerAccess
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from round_manager.jobs import JobRequest, JobRunner
     from round_manager.labelstudio.port import LabelStudio
     from round_manager.mailer import Mailer
+    from round_manager.services.attempts import AttemptIntake
     from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
     from round_manager.services.label_studio import ConnectedLabelStudio
     from round_manager.services.model_versions import ModelDeployment
@@ -164,7 +165,7 @@ class Application:
 
     def attempt_intake(self, lazy_store: "LazyStore | None" = None) -> "AttemptIntake":
         """Return what stores the ML backend's attempts in the database."""
-        from plugin.attempt_delivery import AttemptIntake
+        from round_manager.services.attempts import AttemptIntake
 
         where = self.settings.registry_location
         return AttemptIntake(lazy_store or self.lazy_store, self.registry, where, self.clock)

@@ -24,8 +24,8 @@ from plugin.web.work.access import MarketSite
 from plugin.wiring import Application
 from round_manager.errors import RoundManagerError, SchemaError, StoreUnavailableError
 from round_manager.models import RoundStatus
-from round_manager.tasks.rounds import live_round
-from round_manager.tasks.tasks import list_tasks
+from round_manager.services.rounds import live_round
+from round_manager.services.tasks import live_tasks
 
 NEEDED_DISK = 2 * 1024**3
 TIMEOUT_SECONDS = 3
@@ -171,8 +171,8 @@ def _served_tasks(app: Application) -> Iterator[Finding]:
 
 def _open_rounds(app: Application) -> list[tuple[str, int]]:
     try:
-        with app.open_store() as store, store.read() as session:
-            rounds = [(task.name, live_round(session, task.id)) for task in list_tasks(session) if not task.archived_at]
+        with app.services() as services:
+            rounds = [(task, live_round(services, task)) for task in live_tasks(services)]
     except RoundManagerError:
         return []  # Reported by the check of the database.
     return [(name, live.number) for name, live in rounds if live and live.status is RoundStatus.OPEN]

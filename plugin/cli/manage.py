@@ -92,11 +92,10 @@ def _global_arguments(context: click.Context) -> list[str]:
 
 
 def _check_task(context: "ManagerContext", task: str | None) -> None:
-    from round_manager.tasks.tasks import find_task
+    from round_manager.services.workers import check_task
 
     if task is not None:
-        with context.services.store.read() as session:
-            find_task(session, task)
+        check_task(context.services, task)
 
 
 def _once(manager: "Manager", context: "ManagerContext", stop: threading.Event) -> None:

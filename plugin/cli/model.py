@@ -210,7 +210,7 @@ def lineage(app: Application, task: str, version: str | None, check: bool) -> No
         texts: list[RenderableType] = [part for line in lines for one in line for part in _describe(one)]
         if check:
             newest = [line[0] for line in lines]
-            seed = task_pack(context.store, app.settings, task).seed
+            seed = task_pack(context, app.settings, task).seed
             data["differs"] = changed_sources(context, task, seed, newest)
             texts.append(_check_result(data["differs"], newest))
     show(data, Group(*texts))

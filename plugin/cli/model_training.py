@@ -46,7 +46,7 @@ def retrain(
         done = retrain_task(
             context,
             app.actor,
-            task_pack(context.store, app.settings, task),
+            task_pack(context, app.settings, task),
             app.training_ports(where, timeout),
             mode=mode,
             reason=why,

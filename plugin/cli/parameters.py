@@ -15,7 +15,7 @@ from plugin.wiring import Application
 from templates import Pack, PackNotFound, find_pack, load_pack, pack_folders
 
 if TYPE_CHECKING:
-    from round_manager.database.store import Store
+    from round_manager.services.context import ServiceContext
 
 # The largest number that both databases store in an integer column.
 LARGEST_NUMBER = 2**31 - 1
@@ -120,12 +120,11 @@ def find_named_pack(app: Application, name: str) -> Pack:
         return load_pack(folder)
 
 
-def task_pack(store: "Store", settings: Settings, name: str) -> Pack:
+def task_pack(services: "ServiceContext", settings: Settings, name: str) -> Pack:
     """Return the pack that a task was created from, or else the pack of its name."""
-    from round_manager.tasks.tasks import find_task
+    from round_manager.services.tasks import task_folder
 
-    with store.read() as session:
-        folder = Path(find_task(session, name).folder)
+    folder = task_folder(services, name)
     return load_pack(folder) if (folder / "task.yaml").is_file() else find_pack(name, settings.templates_path)
 
 
@@ -140,11 +139,11 @@ def _task_folders(app: Application) -> Mapping[str, Path]:
     """Return the packs' folders by the names of their tasks, or nothing if there is no database."""
     # Importing the database takes a while, and most packs are found without it.
     from round_manager.errors import StoreError
-    from round_manager.tasks.tasks import list_tasks
+    from round_manager.services.tasks import task_folders
 
     try:
-        with app.open_store() as store, store.read() as session:
-            found = {task.name: Path(task.folder) for task in list_tasks(session)}
+        with app.services() as services:
+            found = task_folders(services)
     except StoreError:
         return {}
     return {name: folder for name, folder in found.items() if (folder / "task.yaml").is_file()}

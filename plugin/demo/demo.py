@@ -28,14 +28,13 @@ from plugin.settings import Settings
 from plugin.wiring import Application
 from round_manager.database.store import Store
 from round_manager.labelstudio.connection import ConnectionOptions
-from round_manager.loop.manager_record import last_pass
-from round_manager.loop.supply import plan_recruits
 from round_manager.models import RoundStatus
 from round_manager.services.context import ServiceContext
+from round_manager.services.hits import recruit_workers
 from round_manager.services.label_studio import connect_task, push_task
+from round_manager.services.manager_runs import last_pass
 from round_manager.services.rounds import open_round
-from round_manager.tasks.rounds import list_rounds
-from round_manager.tasks.tasks import create_task, find_task
+from round_manager.services.tasks import create_task, list_rounds
 from templates import Pack, find_pack
 
 TASK = "sentiment"
@@ -142,7 +141,7 @@ class Demo:
                 project = self._fill(store, progress)
                 manager.start()
                 self._wait_for_manager(store, manager, progress)
-                standing = demo_status(store, TASK, self._clock)
+                standing = demo_status(ServiceContext(store, self._clock), TASK)
         except BaseException:
             starting.cancel()
             raise
@@ -211,25 +210,20 @@ class Demo:
 
     def _open_round(self, store: Store, version: str) -> None:
         """Create the task and open its first round; the manager opens later ones."""
-        with store.write() as session:
-            task = create_task(session, self.pack, now=self._clock.now())
-            begun = any(one.status is not RoundStatus.DRAFT for one in list_rounds(session, task))
-        if not begun:
+        context = ServiceContext(store, self._clock)
+        create_task(context, self.app.actor, self.pack)
+        if all(one.round.status is RoundStatus.DRAFT for one in list_rounds(context, TASK)):
             models = self.app.model_deployment(timeout=SECONDS_TO_START)
             why = f"demo with {version}, the newest model"
-            open_round(ServiceContext(store, self._clock), self.app.actor, TASK, models=models, reason=why)
+            open_round(context, self.app.actor, TASK, models=models, reason=why)
 
     def _recruit(self, store: Store) -> None:
         """Post the quiz for the whole simulated crowd, which is larger than the round needs."""
         if not self._options.recruits:
             return
-        services = self.app.connected_crowd(ServiceContext(store, self._clock), self.app.crowd())
-        with store.read() as session:
-            task = find_task(session, TASK)
-        services.access.qualification(task)
-        with store.write() as session:
-            plan_recruits(session, task, services.crowd, self._options.recruits, now=self._clock.now())
-        sent = services.poster.run()
+        context = ServiceContext(store, self._clock)
+        crowd = self.app.connected_crowd(context, self.app.crowd())
+        sent = recruit_workers(context, self.app.actor, crowd, TASK, self._options.recruits)
         if sent.problem:
             raise DemoFailed(f"the quiz cannot be posted: {sent.problem}")
 
@@ -249,7 +243,8 @@ class Demo:
         """Wait until the manager has finished a pass, and so has posted the HITs of the round."""
         progress.start(0, "Waiting for the manager's first pass")
         since, deadline = self._clock.now(), time.monotonic() + SECONDS_TO_POST
-        while not _has_passed(store, since):
+        context = ServiceContext(store, self._clock)
+        while not _has_passed(context, since):
             manager.check_start(deadline)
             progress.advance(0, "")
             time.sleep(POLL_SECONDS)
@@ -265,7 +260,6 @@ def demo_pack(examples: int, own_folder: Path) -> Pack:
     return replace(pack, spec=pack.spec.model_copy(update={"rounds": rounds, "work": work}))
 
 
-def _has_passed(store: Store, since: datetime) -> bool:
-    with store.read() as session:
-        last = last_pass(session)
+def _has_passed(context: ServiceContext, since: datetime) -> bool:
+    last = last_pass(context)
     return last is not None and last.ran_at >= since

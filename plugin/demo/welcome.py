@@ -8,14 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.clock import Clock
 from common.text import count
 from plugin.hints import with_command
-from round_manager.database.store import Store
-from round_manager.loop.manager_record import problem_steps
-from round_manager.loop.overview import task_overview
-from round_manager.tasks.rounds import list_rounds
-from round_manager.tasks.tasks import find_task
+from round_manager.services.context import ServiceContext
+from round_manager.services.tasks import list_rounds, show_overview
 
 OPEN = "open"
 
@@ -61,13 +57,12 @@ class Ready:
     python: str
 
 
-def demo_status(store: Store, name: str, clock: Clock) -> DemoStatus:
+def demo_status(context: ServiceContext, name: str) -> DemoStatus:
     """Return the current state of the task, with what the manager waits for."""
-    with store.read() as session:
-        task = find_task(session, name)
-        seen = task_overview(session, task, now=clock.now())
-        noted = [f"{step.name}: {step.waits or step.error}" for step in problem_steps(session, name)]
-        frozen = tuple(one.number for one in list_rounds(session, task) if one.frozen_at is not None)
+    overview = show_overview(context, name, has_marketplace=True)
+    (seen,) = overview.tasks
+    noted = [f"{step.name}: {step.waits or step.error}" for step in overview.problems]
+    frozen = tuple(one.round.number for one in list_rounds(context, name) if one.round.frozen_at is not None)
     status = "paused" if seen.paused else seen.status
     # An open round waits for the reader of this text; `status` shows what else it waits for.
     waits = () if status == OPEN else (*(with_command(one.text, one.hint) for one in seen.waits_for), *noted)

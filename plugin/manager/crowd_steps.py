@@ -6,7 +6,6 @@ from plugin.backend_client import BackendUnreachable
 from plugin.errors import PluginError
 from plugin.hints import with_command
 from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult
-from round_manager.loop.overview import held_for_a_person
 from round_manager.services.context import ConnectedCrowd
 from round_manager.services.hits import (
     expire_unneeded,
@@ -16,7 +15,7 @@ from round_manager.services.hits import (
     rounds_to_write_for,
     unsent_hits,
 )
-from round_manager.services.payments import missing_pay, owed_payments, top_up_round
+from round_manager.services.payments import count_held, missing_pay, owed_payments, top_up_round
 
 
 class Expire(CrowdStep):
@@ -106,8 +105,7 @@ class Reconcile(CrowdStep):
             (result.given_up, "cancelled"),
         )
         done = ", ".join(f"{number} {what}" for number, what in parts if number)
-        with context.services.store.read() as session:
-            held = held_for_a_person(session)
+        held = count_held(context.services)
         waits = f"{count(held, 'HIT or payment', 'HITs or payments')} held for a person"
         return StepResult(done, with_command(waits, Hint("show_crowd")) if held else "")
 

@@ -6,11 +6,9 @@ from plugin.hints import with_command
 from plugin.manager.step import NOTHING, ConnectedTasks, CrowdStep, ManagerContext, Step, StepFailed, StepResult
 from round_manager.services.context import ConnectedCrowd
 from round_manager.services.reviews import approve_waiting, select_work
+from round_manager.services.rounds import live_round
 from round_manager.services.work import end_overdue_work
-from round_manager.services.workers import qualify_passed
-from round_manager.tasks.rounds import live_round
-from round_manager.tasks.tasks import find_task
-from round_manager.work.quizzes import ungranted_passes
+from round_manager.services.workers import qualify_passed, ungranted_quizzes
 
 
 class Collect(CrowdStep):
@@ -57,8 +55,7 @@ class Qualify(CrowdStep):
         return StepResult(f"{count(granted, 'worker')} qualified" if granted else "")
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
-        with context.services.store.read() as session:
-            passed = len(ungranted_passes(session, crowd.crowd.name))
+        passed = ungranted_quizzes(context.services, crowd)
         return f"qualify {count(passed, 'worker')} who passed the quiz" if passed else ""
 
 
@@ -123,8 +120,7 @@ class Follow(Step):
     def preview(self, context: ManagerContext, task: str) -> str:
         if not _connected(context, task):
             return ""
-        with context.services.store.read() as session:
-            live = live_round(session, find_task(session, task).id)
+        live = live_round(context.services, task)
         return f"point Label Studio at {f'round {live.number}' if live else 'the task, because no round is live'}"
 
 
@@ -147,8 +143,7 @@ class Push(Step):
 
     def _live(self, context: ManagerContext, task: str) -> ConnectedTasks | None:
         label_studio = _connected(context, task)
-        with context.services.store.read() as session:
-            return label_studio if label_studio and live_round(session, find_task(session, task).id) else None
+        return label_studio if label_studio and live_round(context.services, task) else None
 
 
 def _connected(context: ManagerContext, task: str) -> ConnectedTasks | None:

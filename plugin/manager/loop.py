@@ -24,9 +24,9 @@ from plugin.manager.round_steps import Decide, Freeze, Move, Open, Train
 from plugin.manager.step import NOTHING, ManagerContext, Step, StepResult
 from round_manager.database.store import process_lock
 from round_manager.errors import RoundManagerError
-from round_manager.loop.manager_record import record_failure, record_pass, record_success, recorded_steps
 from round_manager.models import ManagerStep
-from round_manager.tasks.tasks import list_tasks
+from round_manager.services import manager_runs
+from round_manager.services.tasks import live_tasks
 
 _log = logging.getLogger(__name__)
 ALL_TASKS = "all"
@@ -88,15 +88,13 @@ class Manager:
         stop: threading.Event | None = None,
     ) -> None:
         self._context = context
-        self._store = context.services.store
         self._steps = steps
         self._task = task
         self._stop = stop or threading.Event()
 
     def once(self, *, respect_backoff: bool = False) -> list[StepOutcome]:
         """Run one pass; with `respect_backoff`, skip the steps that wait after a failure."""
-        with self._store.read() as session:
-            record = recorded_steps(session)
+        record = manager_runs.recorded_steps(self._context.services)
         outcomes: list[StepOutcome] = []
         for step, task in self._work():
             if self._stop.is_set():
@@ -110,8 +108,7 @@ class Manager:
             if outcome is not None:
                 self._note(outcome, known)
                 outcomes.append(outcome)
-        with self._store.write() as session:
-            record_pass(session, actor=self._context.actor.name, now=self._now())
+        manager_runs.record_pass(self._context.services, self._context.actor)
         return outcomes
 
     def run(self, pause: Callable[[], None]) -> None:
@@ -136,17 +133,14 @@ class Manager:
                 yield StepOutcome(step.name, task, StepResult(text))
 
     def _work(self) -> Iterator[tuple[Step, str]]:
-        with self._store.read() as session:
-            names = [task.name for task in list_tasks(session) if task.archived_at is None]
-        if self._task is not None:
-            names = [self._task]
+        names = live_tasks(self._context.services) if self._task is None else [self._task]
         for step in self._steps:
             yield from ((step, name) for name in (names if step.each_task else [""]))
 
     def _outcome(self, step: Step, task: str) -> StepOutcome | None:
         """Run the step and return its outcome; None if another manager holds the task's lock."""
         try:
-            with process_lock(self._store, f"manage-{task or ALL_TASKS}", _skip):
+            with process_lock(self._context.services.store, f"manage-{task or ALL_TASKS}", _skip):
                 return StepOutcome(step.name, task, step.run(self._context, task))
         except _Locked:
             return None
@@ -161,28 +155,18 @@ class Manager:
         """Log what was done and what changed, and record errors and waits for `status`."""
         data: dict[str, Any] = {"step": outcome.step, **({"task": outcome.task} if outcome.task else {})}
         before = (known.error or "", known.waits or "") if known else ("", "")
-        result = outcome.result
+        context, result = self._context, outcome.result
         if result.done:
             _log.info(result.done, extra={"data": data})
         if outcome.error:
-            with self._store.write() as session:
-                row = record_failure(
-                    session,
-                    outcome.step,
-                    outcome.task,
-                    outcome.error,
-                    retry=outcome.retry,
-                    actor=self._context.actor.name,
-                    now=self._now(),
-                )
+            row = manager_runs.record_failure(
+                context.services, context.actor, outcome.step, outcome.task, outcome.error, retry=outcome.retry
+            )
             if outcome.retry or outcome.error != before[0]:
                 again = {"next_try": row.next_try_at} if row.next_try_at else {}
                 _log.warning(outcome.error, extra={"data": {**data, "failures": row.failures, **again}})
         elif not result.in_progress and before != ("", result.waits):
-            with self._store.write() as session:
-                record_success(
-                    session, outcome.step, outcome.task, result.waits, actor=self._context.actor.name, now=self._now()
-                )
+            manager_runs.record_success(context.services, context.actor, outcome.step, outcome.task, waits=result.waits)
             if before[0]:
                 _log.info("step works again", extra={"data": data})
             if result.waits and result.waits != before[1]:

@@ -15,15 +15,7 @@ from ml_backend.registry.pins import check_task
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.metrics import CONTENT_TYPE
 from ml_backend.serving.replies import failure
-from plugin.attempt_delivery import (
-    MAX_BYTES,
-    PATH,
-    SIGNATURE,
-    TIME,
-    AttemptIntake,
-    InvalidSignature,
-    check_signature,
-)
+from plugin.attempt_delivery import MAX_BYTES, PATH, SIGNATURE, TIME, InvalidSignature, check_signature
 from plugin.backend_client import BackendJudge
 from plugin.crowd import HitLinks
 from plugin.errors import PluginError
@@ -38,6 +30,7 @@ from plugin.wiring import Application
 from round_manager.database.store import LazyStore
 from round_manager.errors import RoundManagerError
 from round_manager.labelstudio.projects import WEBHOOK_HEADER, is_webhook_secret
+from round_manager.services.attempts import AttemptIntake
 from round_manager.services.context import ServiceContext
 
 MOST_ATTEMPTS = 1_000

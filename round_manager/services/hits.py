@@ -11,11 +11,12 @@ from crowd.errors import CrowdError, NotOnCrowd
 from round_manager.crowd import hit_planning
 from round_manager.crowd.calls import Calls
 from round_manager.crowd.collection import CollectionResult
+from round_manager.crowd.hit_posting import PostingResult
 from round_manager.crowd.status import LiveHit, live_hits, planned
 from round_manager.errors import HitNotFound
 from round_manager.loop import quote as quotes
 from round_manager.loop.quote import Quote
-from round_manager.loop.supply import Supply, supply_round, wanted_supply
+from round_manager.loop.supply import Supply, plan_recruits, supply_round, wanted_supply
 from round_manager.loop.supply_facts import unneeded_hits
 from round_manager.models import Hit, HitKind, HitStatus, Round, Task, spec_of
 from round_manager.money.budget import check_budget, figures
@@ -166,6 +167,18 @@ def plan_supply(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, ta
         if not more:
             break
     return supply
+
+
+def recruit_workers(
+    context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, task: str, people: int
+) -> PostingResult:
+    """Post quiz HITs until this many people have passed the quiz or can take it."""
+    with context.store.read() as session:
+        found = find_task(session, task)
+    crowd.access.qualification(found)
+    with context.store.write() as session:
+        plan_recruits(session, found, crowd.crowd, people, now=context.now())
+    return crowd.poster.run()
 
 
 def plan_expiry(

@@ -14,6 +14,7 @@ from round_manager.crowd.fair_pay import GroupWage, group_wages, missing_cents, 
 from round_manager.crowd.reconciliation import resolve_hit, resolve_payment
 from round_manager.crowd.status import LooseEnds, loose_ends
 from round_manager.errors import NothingHeld
+from round_manager.loop.overview import held_for_a_person
 from round_manager.loop.waiting import awaits_only_pay
 from round_manager.models import EntryState, LedgerEntry, Round, Task
 from round_manager.money import budget
@@ -213,6 +214,12 @@ def find_loose_ends(context: ServiceContext, marketplace: str) -> LooseEnds:
     """Return HITs and payments that are in doubt, held, refused or astray."""
     with context.store.read() as session:
         return loose_ends(session, marketplace)
+
+
+def count_held(context: ServiceContext) -> int:
+    """Return how many HITs and payments are in doubt and wait for a person."""
+    with context.store.read() as session:
+        return held_for_a_person(session)
 
 
 def resolve_held(

@@ -148,6 +148,12 @@ def set_round_budget(
     return BudgetSet(chosen, left.released_cents)
 
 
+def live_round(context: ServiceContext, task: str) -> Round | None:
+    """Return the task's open or validating round, if there is one."""
+    with context.store.read() as session:
+        return rounds.live_round(session, find_task(session, task).id)
+
+
 def due_move(context: ServiceContext, task: str) -> lifecycle.Due | None:
     """Return the move that the task's live round should make now, if there is one."""
     with context.store.read() as session:

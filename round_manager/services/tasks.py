@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from sqlalchemy.orm import Session
 
@@ -77,6 +78,24 @@ def list_tasks(context: ServiceContext) -> list[TaskSummary]:
     """Return every task by name."""
     with context.store.read() as session:
         return [_summary(session, task) for task in tasks.list_tasks(session)]
+
+
+def live_tasks(context: ServiceContext) -> list[str]:
+    """Return the names of all tasks that are not archived."""
+    with context.store.read() as session:
+        return [task.name for task in tasks.list_tasks(session) if task.archived_at is None]
+
+
+def task_folder(context: ServiceContext, name: str) -> Path:
+    """Return the folder of the pack that the task was created from; it may be gone."""
+    with context.store.read() as session:
+        return Path(find_task(session, name).folder)
+
+
+def task_folders(context: ServiceContext) -> dict[str, Path]:
+    """Return the same of every task, by name."""
+    with context.store.read() as session:
+        return {task.name: Path(task.folder) for task in tasks.list_tasks(session)}
 
 
 def show_task(context: ServiceContext, name: str) -> TaskDetails:

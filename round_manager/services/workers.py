@@ -12,6 +12,7 @@ from round_manager.errors import CrowdWorkError
 from round_manager.models import Task
 from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
 from round_manager.tasks.tasks import find_task, list_tasks
+from round_manager.work.quizzes import ungranted_passes
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,12 @@ def check_task(context: ServiceContext, task: str) -> None:
 def qualify_passed(context: ServiceContext, crowd: ConnectedCrowd) -> int:
     """Grant the qualification to all workers who passed a quiz; return how many."""
     return grant_passed_quizzes(context.store, crowd.name, lambda: crowd.access)
+
+
+def ungranted_quizzes(context: ServiceContext, crowd: ConnectedCrowd) -> int:
+    """Return how many workers passed a quiz and do not have the qualification yet."""
+    with context.store.read() as session:
+        return len(ungranted_passes(session, crowd.name))
 
 
 def is_blocked(context: ServiceContext, crowd: ConnectedCrowd, worker_id: str) -> bool:

@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 from flask.testing import FlaskClient
 
-from plugin.attempt_delivery import AttemptIntake, sign
+from plugin.attempt_delivery import sign
 from plugin.settings import Settings
 from plugin.web.app import web_app
 from plugin.wiring import Application
 from round_manager.database.store import LazyStore, open_store
+from round_manager.services.attempts import AttemptIntake
 from round_manager.tasks.rounds import collected
 from tests.campaign import Campaign, start_campaign
 from tests.fakes.clock import SettableClock
