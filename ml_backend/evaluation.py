@@ -77,6 +77,14 @@ def metrics_of(rows: Sequence[SeedRow], predictions: Sequence[Prediction], spec:
     return span_metrics(rows, predictions) if spec.kind == "qa" else label_metrics(rows, predictions, spec.label_names)
 
 
+def row_scores(rows: Sequence[SeedRow], predictions: Sequence[Prediction], spec: TaskSpec) -> list[float]:
+    """Return the score of each row, 0 to 1, whose mean is the task's metric."""
+    pairs = zip(rows, predictions, strict=True)
+    if spec.kind == "qa":
+        return [f1_score(prediction.text, str(row.answer)) for row, prediction in pairs]
+    return [float(prediction.text == row.label) for row, prediction in pairs]
+
+
 def label_metrics(rows: Sequence[SeedRow], predictions: Sequence[Prediction], labels: Sequence[str]) -> Metrics:
     """Return the metrics of a classification task."""
     confusion = {right: dict.fromkeys(labels, 0) for right in labels}

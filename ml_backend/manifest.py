@@ -81,6 +81,7 @@ class Serving(_Part):
     """The artefact that serves a version, and its agreement with the PyTorch model on the held-out rows.
 
     `agreement` is in points, `headline` the accuracy of labels or the F1 of spans; `why` is the reason it is not int8.
+    `fp32_products` of the matrix products of an int8 form are computed in fp32.
     """
 
     runtime: Literal["onnx", "torch"]
@@ -89,6 +90,7 @@ class Serving(_Part):
     rows: int = Field(ge=1)
     headline: float = Field(ge=0, le=100)
     torch_headline: float = Field(ge=0, le=100)
+    fp32_products: int = Field(0, ge=0)
     why: Text | None = None
 
 
@@ -292,8 +294,9 @@ def _facts(manifest: TrainedManifest) -> Iterable[tuple[str, str]]:
 def _served(serving: Serving) -> str:
     if serving.runtime == "torch":
         return f"PyTorch, because {serving.why}"
+    kept = f" ({count(serving.fp32_products, 'product')} in fp32)" if serving.fp32_products else ""
     told = (
-        f"ONNX Runtime in {serving.precision}, which agrees with PyTorch on {serving.agreement:.1f} % of the "
+        f"ONNX Runtime in {serving.precision}{kept}, which agrees with PyTorch on {serving.agreement:.1f} % of the "
         f"{count(serving.rows, 'held-out row')} ({serving.headline:.1f} points, PyTorch {serving.torch_headline:.1f})"
     )
     return f"{told}; not int8, because {serving.why}" if serving.why else told

@@ -4,8 +4,8 @@ The kind in model.json decides which loader runs. PyTorch takes seconds to impor
 only where it runs a model.
 
 A probe is a row with the answer that the version gave when it was made. The same file can answer differently on
-another machine: integer arithmetic saturates on some processors, and a runtime can be broken. A version that no
-longer gives its own answers must not judge anyone.
+another machine: in versions from before weights had 7 bits, integer arithmetic saturates on some processors, and a
+runtime can be broken. A version that no longer gives its own answers must not judge anyone, so PyTorch runs it there.
 """
 
 import json
@@ -98,8 +98,8 @@ def read_probes(directory: Path) -> tuple[Probe, ...]:
 def load_target(directory: Path, runtime: str = "auto") -> Target:
     """Return the target of a version's folder, after the hash of every file was checked.
 
-    For trained models, `auto` runs ONNX Runtime where the version was exported for it and PyTorch otherwise; `onnx`
-    and `torch` insist on one of them. Other kinds ignore the runtime.
+    For trained models, `auto` runs ONNX Runtime where the version was exported for it and answers its probes on this
+    machine, and PyTorch otherwise; `onnx` and `torch` insist on one of them. Other kinds ignore the runtime.
     """
     manifest = verify(directory)
     return LOADERS[manifest.target](directory, manifest, runtime)
@@ -110,7 +110,23 @@ def load_trained(directory: Path, manifest: Manifest, runtime: str) -> Target:
     if runtime not in RUNTIMES:
         raise RuntimeNotAvailable(f"unknown runtime `{runtime}`; use {', '.join(RUNTIMES)}")
     trained = trained_only(manifest)
-    network, encoder = (_open_onnx if _runs_on_onnx(trained, runtime) else _open_torch)(directory, trained)
+    if not _runs_on_onnx(trained, runtime):
+        return _trained_target(directory, trained, _open_torch)
+    target = _trained_target(directory, trained, _open_onnx)
+    if runtime == "auto":
+        try:
+            check_probes(target)
+        except ModelParityFailed as error:
+            log.warning("PyTorch runs this version here: %s", error)
+            return _trained_target(directory, trained, _open_torch)
+    return target
+
+
+Open = Callable[[Path, TrainedManifest], tuple[Network, TextEncoder]]
+
+
+def _trained_target(directory: Path, trained: TrainedManifest, open_network: Open) -> Target:
+    network, encoder = open_network(directory, trained)
     version, fields, probes = trained.version, trained.model_input, read_probes(directory)
     if trained.kind == "qa":
         stride, longest = trained.doc_stride, trained.longest_answer

@@ -9,12 +9,19 @@ from typing import ClassVar, Literal
 import pytest
 
 from ml_backend.artefact import list_versions, verify
-from ml_backend.errors import ModelFileCorrupt, ModelInputInvalid, ModelMismatch, TargetKindUnknown
+from ml_backend.errors import (
+    ModelFileCorrupt,
+    ModelInputInvalid,
+    ModelMismatch,
+    ModelParityFailed,
+    TargetKindUnknown,
+)
 from ml_backend.manifest import FILE, MANIFESTS, Manifest, read_manifest, trained_only, version_of
 from ml_backend.registry.local import LocalRegistry
 from ml_backend.registry.model_pool import ModelLoader, prepare
 from ml_backend.registry.rotation import rotate
-from ml_backend.targets.loading import LOADERS, check_ready, footprint, load_target
+from ml_backend.targets.loading import LOADERS, check_probes, check_ready, footprint, load_target
+from ml_backend.targets.onnx_runtime import OnnxNetwork
 from ml_backend.targets.target import LabelPrediction, Row, SpanPrediction, Target
 from templates import find_pack
 from tests.fakes.target import FakeTarget
@@ -183,3 +190,19 @@ def test_a_manifest_without_a_kind_is_of_a_trained_model(versions: Versions) -> 
     folder = versions["sentiment", "int8"]
     assert "target" not in json.loads((folder / FILE).read_text())
     assert read_manifest(folder).target == "trained"
+
+
+@pytest.mark.parametrize("task", ["sentiment"])
+def test_a_version_whose_int8_form_answers_differently_here_is_run_by_pytorch(
+    versions: Versions, task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An older version on a processor whose integer arithmetic saturates."""
+    run = OnnxNetwork.run
+    monkeypatch.setattr(OnnxNetwork, "run", lambda self, inputs: tuple(-one for one in run(self, inputs)))
+    folder = versions[task, "int8"]
+    with pytest.raises(ModelParityFailed):
+        check_probes(load_target(folder, "onnx"))
+    target = load_target(folder)
+    check_probes(target)
+    row = dict.fromkeys(target.capabilities.fields, "A fine evening.")
+    assert target.predict([row]) == load_target(folder, "torch").predict([row])

@@ -7,19 +7,28 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 import torch
 from transformers import AutoModel, DebertaV2Config, DistilBertConfig, RobertaConfig
 
 from ml_backend.artefact import verify
-from ml_backend.errors import RuntimeNotAvailable, TrainingCancelled
+from ml_backend.errors import ModelParityFailed, RuntimeNotAvailable, TrainingCancelled
 from ml_backend.evaluation import evaluate
 from ml_backend.manifest import trained_only
 from ml_backend.targets.loading import load_target
 from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction
 from ml_backend.training import TrainingResult, parity, train
 from ml_backend.training.data import TrainingData
-from ml_backend.training.parity import agree, agreement, export_fp32, predict_held_out
+from ml_backend.training.parity import (
+    Form,
+    agree,
+    agreement,
+    export_fp32,
+    highest_share,
+    lowest_loss,
+    predict_held_out,
+)
 from ml_backend.training.start import ProgressMonitor
 from templates import SeedRow, find_pack
 from tests.unit.ml_backend.conftest import (
@@ -248,3 +257,38 @@ def test_spans_agree_if_every_verdict_is_the_same(one: str, two: str, *, same: b
 def test_answers_of_different_kinds_never_agree() -> None:
     answers: list[Prediction] = [label("positive"), span("positive")]
     assert not agree(answers[0], answers[1], label_row(0, "positive", text="x"), find_pack("sentiment").spec)
+
+
+def test_few_rows_leave_more_room_for_chance_than_many() -> None:
+    assert highest_share(96.0, 100) > 98.0 > highest_share(96.0, 1_000)
+    assert highest_share(100.0, 50) == pytest.approx(100.0)
+
+
+def test_a_loss_counts_only_beyond_what_chance_explains() -> None:
+    right = [1.0] * 100
+    assert lowest_loss(right, right) == 0.0
+    assert lowest_loss(right, [0.0] * 2 + [1.0] * 98) < 1.0
+    assert lowest_loss(right, [0.0] * 12 + [1.0] * 88) > 1.0
+
+
+def test_int8_keeps_sensitive_products_in_fp32_if_it_disagrees_without_them(
+    make_pack: MakePack, tmp_path: Path, limits: Limits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits(int8=0.0)
+    check = parity._check
+
+    def refuse_pure_int8(job: Any, form: Form, reference: Any) -> Any:
+        if form == Form("int8"):
+            raise ModelParityFailed("int8 disagrees")
+        return check(job, form, reference)
+
+    monkeypatch.setattr(parity, "_check", refuse_pure_int8)
+    made = trained(make_pack, tmp_path)
+    serving = made.manifest.serving
+    assert serving is not None
+    assert (serving.runtime, serving.precision, serving.fp32_products, serving.why) == ("onnx", "int8", 2, None)
+    assert "2 products in fp32" in (made.directory / "README.md").read_text(encoding="utf-8")
+    file = onnx.load_model(made.directory / "model.onnx")
+    constant = {one.name for one in file.graph.initializer}
+    kept = [node for node in file.graph.node if node.op_type == "MatMul" and node.input[1] in constant]
+    assert len(kept) == 2
