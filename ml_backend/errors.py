@@ -41,7 +41,8 @@ BackendError
 │   ├── RequestTooLarge         413: the body, a text or the number of tasks is too large
 │   ├── UnknownTask             404: the backend does not serve the task
 │   ├── LabellingConfigMismatch 422: the project's labelling config is not one of the task
-│   └── InvalidTaskData         422: the task's data does not fit the pack
+│   ├── InvalidTaskData         422: the task's data does not fit the pack
+│   └── TooManyWrongPasswords   429: the client sent wrong passwords and has to wait
 ├── Busy                        too many requests; retrying later helps
 │   └── AnswerTimeout           no answer in time
 └── Undeliverable               the receiver will never accept these attempts; keeping them does not help
@@ -241,6 +242,17 @@ class InvalidTaskData(RequestRefused):
     """The data of a Label Studio task does not fit the task's pack."""
 
     status = 422
+
+
+class TooManyWrongPasswords(RequestRefused):
+    """The client sent too many wrong passwords; `after` is when to retry, in seconds."""
+
+    status = 429
+    retry = True
+
+    def __init__(self, message: str, after: int = 1) -> None:
+        super().__init__(message)
+        self.after = after
 
 
 class Busy(BackendError):

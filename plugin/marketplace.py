@@ -10,7 +10,8 @@ import click
 from common.clock import Clock
 from ml_backend.serving.processes import Address, Workers, serve_processes
 from mturk.marketplace.app import marketplace_app
-from mturk.marketplace.event_delivery import POLL_SECONDS, EventForwarder
+from mturk.marketplace.destinations import QueueNetworks
+from mturk.marketplace.event_delivery import POLL_SECONDS, EventForwarder, SqsSender
 from mturk.marketplace.market import Market, open_market
 from mturk.marketplace.services.workers import remember_address
 from mturk.marketplace.urls import parse_host, public_address
@@ -32,6 +33,7 @@ class MarketplaceConfig:
     clock: Clock
     database: str
     public_url: str
+    queues: QueueNetworks
 
     def open(self) -> Market:
         """Open the market; create its database if it does not exist."""
@@ -52,7 +54,8 @@ def marketplace_config(
     url = database or settings.marketplace_database or _default_database(settings)
     if "://" not in url:
         url = f"sqlite:///{Path(url).expanduser().resolve()}"
-    return MarketplaceConfig(settings, clock, url, public_address(public_url) if public_url else "")
+    queues = QueueNetworks(settings.marketplace_queue_networks)
+    return MarketplaceConfig(settings, clock, url, public_address(public_url) if public_url else "", queues)
 
 
 class MarketplaceProcess:
@@ -60,7 +63,7 @@ class MarketplaceProcess:
 
     def __init__(self, config: MarketplaceConfig, public_url: str, proxies: int) -> None:
         self._market = open_market(config.database, config.clock)
-        self.app = marketplace_app(self._market, public_url=public_url, proxies=proxies)
+        self.app = marketplace_app(self._market, public_url=public_url, proxies=proxies, queues=config.queues)
 
     def close(self, _timeout: float) -> None:
         self._market.close()
@@ -93,7 +96,8 @@ def _event_forwarder(config: MarketplaceConfig) -> Callable[[Callable[[float], b
     """Return the function that delivers events in a separate process, until it is asked to stop."""
 
     def run(should_stop: Callable[[float], bool]) -> None:
-        with open_market(config.database, config.clock) as market, EventForwarder(market):
+        send = SqsSender(config.queues)
+        with open_market(config.database, config.clock) as market, EventForwarder(market, send):
             while not should_stop(POLL_SECONDS):
                 pass
 

@@ -86,6 +86,11 @@ class Settings(BaseSettings):
     marketplace_database: str = _setting(
         "", "database of `outfox marketplace`, a file or a SQLAlchemy URL; default: `marketplace.db` in `home`"
     )
+    marketplace_queue_networks: str = _setting(
+        "",
+        "private networks, separated by spaces, to which `outfox marketplace` may send requesters' events, such as "
+        "`127.0.0.0/8 10.1.0.0/16`; default: none, so that requesters cannot reach into your network",
+    )
     hit_page_url: str = _setting(
         "", "address of the page that HITs show in the marketplace's frame; default: `hits` below `web_url`"
     )

@@ -13,10 +13,10 @@ from flask import Flask
 from common.clock import Clock
 from ml_backend.serving.attempt_forwarder import AttemptForwarder
 from ml_backend.serving.attempt_record import AttemptRecord
+from ml_backend.serving.auth import BasicAuth
 from ml_backend.serving.feedback_cache import FeedbackCache, MemoryCache, SharedCache
 from ml_backend.serving.limiter import ConcurrencyLimiter
 from ml_backend.serving.metrics import Metrics
-from ml_backend.serving.middleware import BasicAuth
 from ml_backend.serving.outbox import NoSink, Outbox
 from ml_backend.serving.processes import Workers, serve_processes
 from ml_backend.serving.service import BULK_TIMEOUT, TIMEOUT, ModelProvider, VerdictService

@@ -4,23 +4,20 @@ Predict calls are answered here without Flask, whose routing and request objects
 call. Other requests go on to Flask. Bodies are read completely, in bounded time and memory, as JSON only.
 """
 
-import binascii
-import hmac
 import json
 import logging
 import re
 import secrets
 import time
-from base64 import b64decode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from hashlib import sha256
 from http import HTTPStatus
 from itertools import count
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from ml_backend.errors import BackendError, BodyTimeout, InvalidRequest, RequestTooLarge
+from ml_backend.errors import BackendError, BodyTimeout, InvalidRequest, RequestTooLarge, TooManyWrongPasswords
+from ml_backend.serving.auth import BasicAuth, WrongPasswordLimiter
 from ml_backend.serving.limiter import ConcurrencyLimiter
 from ml_backend.serving.metrics import PREDICT, Metrics
 from ml_backend.serving.replies import HttpReply, error_reply, failure, unauthorized
@@ -118,28 +115,6 @@ def _parsed(body: bytes) -> object:
     return parsed
 
 
-class InvalidBasicAuth(BackendError):
-    """The user or password for basic authentication is invalid."""
-
-
-class BasicAuth:
-    """The user and password that every request must carry, as Label Studio sends them."""
-
-    def __init__(self, user: str, password: str) -> None:
-        if not user or not password or ":" in user:
-            raise InvalidBasicAuth("basic authentication needs a user without a colon and a password, as user:password")
-        self._expected = sha256(f"{user}:{password}".encode()).digest()
-
-    def allows(self, header: str | None) -> bool:
-        """Return whether an Authorization header carries them; compared in constant time."""
-        scheme, _, value = (header or "").partition(" ")
-        try:
-            given = b64decode(value.strip(), validate=True) if scheme.lower() == "basic" else b""
-        except (binascii.Error, ValueError):
-            given = b""
-        return hmac.compare_digest(sha256(given).digest(), self._expected)
-
-
 @dataclass(slots=True)
 class _Request:
     """A request as its first line describes it."""
@@ -180,18 +155,19 @@ class BackendMiddleware:
         self._metrics = metrics
         self._bodies = bodies
         self._auth = auth
+        self._wrong_passwords = WrongPasswordLimiter()
         self._prefix = secrets.token_hex(4)
         self._numbers = count(1)
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         request = self._request(environ)
         predicts = request.action == PREDICT and environ["REQUEST_METHOD"] == "POST"
-        allowed = self._allows(environ, request)
-        if allowed and not predicts:
+        refusal = self._refusal(environ, request)
+        if refusal is None and not predicts:
             return self._through_flask(environ, start_response, request)
         if predicts:
             self._metrics.arrived()
-        reply = self._predict(environ, request) if allowed else unauthorized()
+        reply = refusal or self._predict(environ, request)
         body = _encode(reply.body).encode("ascii")
         headers = [
             ("Content-Type", "application/json"),
@@ -215,11 +191,16 @@ class BackendMiddleware:
         task, number, action = found.groups()
         return _Request(request_id, time.monotonic(), task, int(number) if number else None, action)
 
-    def _allows(self, environ: WSGIEnvironment, request: _Request) -> bool:
+    def _refusal(self, environ: WSGIEnvironment, request: _Request) -> HttpReply | None:
+        """Return the reply to a request without the right password; None if it is allowed."""
         # Label Studio sends no password to the webhook that it registers; its body is not used.
         if self._auth is None or environ["PATH_INFO"] == PUBLIC_PATH or request.action == WEBHOOK:
-            return True
-        return self._auth.allows(environ.get("HTTP_AUTHORIZATION"))
+            return None
+        header, address = environ.get("HTTP_AUTHORIZATION"), environ.get("REMOTE_ADDR", "")
+        try:
+            return None if self._wrong_passwords.check(self._auth, header, address) else unauthorized()
+        except TooManyWrongPasswords as error:
+            return error_reply(error)
 
     def _predict(self, environ: WSGIEnvironment, request: _Request) -> HttpReply:
         try:

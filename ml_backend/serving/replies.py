@@ -5,7 +5,7 @@ import traceback
 from dataclasses import dataclass
 from typing import Any
 
-from ml_backend.errors import BackendError, Busy, RequestRefused
+from ml_backend.errors import BackendError, Busy, RequestRefused, TooManyWrongPasswords
 from ml_backend.verdict import Verdict
 from templates.label_config import read_elements
 from templates.pack import Pack
@@ -79,6 +79,8 @@ def unauthorized() -> HttpReply:
 def error_reply(error: BackendError) -> HttpReply:
     """Return the reply for an expected error; it says when to retry if that helps."""
     body = {"error": str(error), **error.as_data()}
+    if isinstance(error, TooManyWrongPasswords):
+        return HttpReply(error.status, {**body, "retry_after": error.after}, (("Retry-After", str(error.after)),))
     if isinstance(error, RequestRefused):
         return HttpReply(error.status, body)
     # Any other error is the backend's, not the request's.

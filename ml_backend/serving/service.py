@@ -121,6 +121,8 @@ class VerdictService:
         missing = [name for name in spec.model_input if not fields.get(name, "").strip()]
         if missing:
             raise InvalidRequest(f"`{missing[0]}` is empty; the model reads {', '.join(spec.model_input)}")
+        if target is not None and spec.kind == "classification" and target not in spec.label_names:
+            raise InvalidRequest(f"`target` is not one of the task's labels: {', '.join(spec.label_names)}")
         models, deadline = self.models.models_for(task, round_number), arrived + self.timeout
         (verdict,) = self._judge(spec, round_number, models, [fields], [target], self._clock.now(), deadline)
         self._on_verdict(verdict)

@@ -12,8 +12,9 @@ from flask import Flask, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
 from ml_backend.errors import BackendError, InvalidRequest
+from ml_backend.serving.auth import BasicAuth
 from ml_backend.serving.metrics import CONTENT_TYPE, Metrics
-from ml_backend.serving.middleware import MAX_BYTES, REQUEST_ID, BackendMiddleware, BasicAuth, BodyReader
+from ml_backend.serving.middleware import MAX_BYTES, REQUEST_ID, BackendMiddleware, BodyReader
 from ml_backend.serving.questions import project_id
 from ml_backend.serving.replies import HttpReply, error_reply, failure, versions_named
 from ml_backend.serving.service import VerdictService

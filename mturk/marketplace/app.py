@@ -18,6 +18,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from mturk.marketplace.api.app import RequesterApi
+from mturk.marketplace.destinations import QueueNetworks
 from mturk.marketplace.errors import MarketDatabaseError
 from mturk.marketplace.market import Market
 from mturk.marketplace.site.app import worker_site
@@ -32,11 +33,19 @@ MAX_LENGTH_DIGITS = 16
 
 
 def marketplace_app(
-    market: Market, *, public_url: str, proxies: int = 0, signing_time: Callable[[], datetime] | None = None
+    market: Market,
+    *,
+    public_url: str,
+    proxies: int = 0,
+    queues: QueueNetworks | None = None,
+    signing_time: Callable[[], datetime] | None = None,
 ) -> WSGIApplication:
-    """Return the application; `proxies` is the number of trusted reverse proxies in front of it."""
+    """Return the application; `proxies` is the number of trusted reverse proxies in front of it.
+
+    `queues` says where events may be sent; without it, to public addresses only.
+    """
     address = public_address(public_url)
-    api = RequesterApi(market, address, signing_time=signing_time)
+    api = RequesterApi(market, address, queues=queues, signing_time=signing_time)
     site = worker_site(market, address)
     if proxies:
         # Without this, every visitor would have the proxy's address.

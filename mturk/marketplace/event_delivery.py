@@ -2,21 +2,31 @@
 
 import logging
 import re
+import socket
+import ssl
 import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import suppress
 from datetime import timedelta
+from http.client import HTTPConnection, HTTPException
 from typing import Any, Protocol, Self
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import boto3
+from botocore.awsrequest import AWSPreparedRequest, AWSResponse
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+from botocore.parsers import ResponseParserError
 from sqlalchemy import delete, exists, select, update
 from sqlalchemy.exc import SQLAlchemyError
 
 from common.errors import CodedError
+from mturk.marketplace.destinations import DestinationRefused, QueueNetworks
 from mturk.marketplace.errors import MarketDatabaseError
 from mturk.marketplace.market import Market
 from mturk.marketplace.tables.work import OutgoingEvent
+from mturk.marketplace.urls import PORTS
 
 BATCH = 50
 POLL_SECONDS = 1.0
@@ -24,6 +34,11 @@ POLL_SECONDS = 1.0
 LEASE = timedelta(seconds=60)
 FIRST_BACKOFF, LONGEST_BACKOFF = timedelta(seconds=2), timedelta(minutes=10)
 GIVE_UP_AFTER = timedelta(days=1)
+# How long one request to a queue may take in total, and how much of a reply is read.
+SECONDS = 10.0
+MAX_REPLY_BYTES = 65_536
+# Requesters choose the servers, so that the number of clients in memory must have a limit.
+MAX_CLIENTS = 50
 REGION = re.compile(r"sqs\.([a-z0-9-]+)\.amazonaws\.com")
 
 log = logging.getLogger(__name__)
@@ -43,16 +58,22 @@ class QueueSender(Protocol):
 
 
 class SqsSender:
-    """Sends messages to SQS queues at any URL, signed with the credentials that boto3 finds on this machine."""
+    """Sends messages to SQS queues at allowed URLs, signed with the credentials that boto3 finds on this machine.
 
-    def __init__(self, **credentials: str) -> None:
+    A message goes to the address that was checked, and no redirect or proxy is followed.
+    """
+
+    def __init__(self, queues: QueueNetworks, **credentials: str) -> None:
+        self._queues = queues
         self._credentials = credentials
-        self._clients: dict[str, Any] = {}
+        self._clients: OrderedDict[str, Any] = OrderedDict()
 
     def __call__(self, queue_url: str, body: str) -> None:
         try:
             self._client(queue_url).send_message(QueueUrl=queue_url, MessageBody=body)
-        except (BotoCoreError, ClientError, ValueError) as error:
+        except DestinationRefused as error:
+            raise EventDeliveryFailed(error.code) from error
+        except (BotoCoreError, ClientError, ResponseParserError, HTTPException, OSError, ValueError) as error:
             # Without the message, which may contain data that does not belong in our log.
             raise EventDeliveryFailed(type(error).__name__) from error
 
@@ -61,22 +82,88 @@ class SqsSender:
         server = f"{parts.scheme}://{parts.netloc}"
         if server not in self._clients:
             region = REGION.search(parts.netloc)
-            self._clients[server] = boto3.client(
+            client = boto3.client(
                 "sqs",
                 endpoint_url=server,
                 region_name=region[1] if region else "us-east-1",
-                config=Config(connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 2}),
+                config=Config(retries={"total_max_attempts": 2}),
                 **self._credentials,
             )
+            client.meta.events.register("before-send.sqs.SendMessage", self._send)
+            self._clients[server] = client
+        self._clients.move_to_end(server)
+        while len(self._clients) > MAX_CLIENTS:
+            self._clients.popitem(last=False)
         return self._clients[server]
+
+    def _send(self, request: AWSPreparedRequest, **_event: Any) -> AWSResponse:
+        """Send a signed request in place of botocore, which would resolve the host once more."""
+        return send_to(self._queues.address(request.url), request)
+
+
+def send_to(address: str, request: AWSPreparedRequest, *, seconds: float = SECONDS) -> AWSResponse:
+    """Send a request to this address of its host; a server that takes longer in total is cut off."""
+    parts = urlsplit(request.url)
+    connection = _connection(parts, address, seconds)
+    timer = threading.Timer(seconds, connection.cut)
+    timer.daemon = True
+    timer.start()
+    try:
+        path = parts.path + (f"?{parts.query}" if parts.query else "")
+        connection.request(request.method, path, request.body, dict(request.headers.items()))
+        response = connection.getresponse()
+        body = response.read(MAX_REPLY_BYTES)
+        return AWSResponse(request.url, response.status, dict(response.getheaders()), _Reply(body))
+    finally:
+        timer.cancel()
+        connection.close()
+
+
+class _Reply:
+    """A body as botocore reads it."""
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def stream(self) -> Iterator[bytes]:
+        yield self._body
+
+
+class _PlainConnection(HTTPConnection):
+    """A connection to one address of a host."""
+
+    address = ""
+
+    def connect(self) -> None:
+        self.sock = socket.create_connection((self.address, self.port), self.timeout)
+
+    def cut(self) -> None:
+        """End a connection that another thread waits for."""
+        with suppress(OSError, AttributeError):
+            self.sock.shutdown(socket.SHUT_RDWR)
+
+
+class _TlsConnection(_PlainConnection):
+    """A connection over TLS; the certificate is the host's, whatever its address."""
+
+    def connect(self) -> None:
+        super().connect()
+        self.sock = ssl.create_default_context().wrap_socket(self.sock, server_hostname=self.host)
+
+
+def _connection(parts: SplitResult, address: str, seconds: float) -> _PlainConnection:
+    kind = _TlsConnection if parts.scheme == "https" else _PlainConnection
+    connection = kind(parts.hostname or "", parts.port or PORTS[parts.scheme], timeout=seconds)
+    connection.address = address
+    return connection
 
 
 class EventForwarder:
     """A thread that delivers events at least once, with exponential backoff, and gives up after a day."""
 
-    def __init__(self, market: Market, send: QueueSender | None = None, *, poll_seconds: float = POLL_SECONDS) -> None:
+    def __init__(self, market: Market, send: QueueSender, *, poll_seconds: float = POLL_SECONDS) -> None:
         self._market = market
-        self._send: QueueSender = send or SqsSender()
+        self._send = send
         self._poll_seconds = poll_seconds
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="event-forwarder", daemon=True)

@@ -27,9 +27,14 @@ class HostPort:
     port: int
 
     @property
+    def is_local_name(self) -> bool:
+        """Whether it is a name of the local machine."""
+        return self.host == LOCALHOST or self.host.endswith(f".{LOCALHOST}")
+
+    @property
     def is_loopback(self) -> bool:
         """Whether it is the local machine."""
-        if self.host == LOCALHOST or self.host.endswith(f".{LOCALHOST}"):
+        if self.is_local_name:
             return True
         try:
             address = ipaddress.ip_address(self.host)

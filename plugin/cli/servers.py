@@ -80,8 +80,8 @@ def ml_backend(
 ) -> None:
     """Serve live verdicts to Label Studio until Ctrl-C. The address of a task is http://HOST:PORT/tasks/TASK."""
     from ml_backend.registry.model_pool import ModelLoader, ModelPool
+    from ml_backend.serving.auth import BasicAuth
     from ml_backend.serving.backend import BackendConfig, cores, serve
-    from ml_backend.serving.middleware import BasicAuth
     from ml_backend.serving.processes import Address
 
     settings = app.settings

@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from mturk.marketplace.destinations import LOOPBACK
 from plugin.errors import PluginError
 from plugin.labelstudio.server import HOST
 from plugin.server_process import free_port
@@ -53,7 +54,13 @@ class DemoHome:
     def environment(self) -> dict[str, str]:
         """Return the environment of its servers."""
         stored = {f"{PREFIX}{name.upper()}": str(getattr(self.settings, name)) for name in STORED}
-        own = {"ML_BACKEND_AUTH": "", "CROWD_SITE_URL": "", "CROWD_QUEUE_URL": ""}
+        own = {
+            "ML_BACKEND_AUTH": "",
+            "CROWD_SITE_URL": "",
+            "CROWD_QUEUE_URL": "",
+            # Everything in a demo is on this machine, so a queue for events is too.
+            "MARKETPLACE_QUEUE_NETWORKS": LOOPBACK,
+        }
         return {**os.environ, **stored, **{f"{PREFIX}{name}": value for name, value in own.items()}}
 
     def with_key(self, key_id: str, secret: str) -> "DemoHome":

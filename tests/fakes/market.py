@@ -19,6 +19,7 @@ from werkzeug.serving import WSGIRequestHandler, make_server
 from common.clock import Clock, SystemClock
 from mturk.marketplace import assignments, hits, people, worker_actions
 from mturk.marketplace.api.app import RequesterApi
+from mturk.marketplace.destinations import LOOPBACK, QueueNetworks
 from mturk.marketplace.hits import TypeTerms
 from mturk.marketplace.market import Market, open_market
 from mturk.marketplace.people import KeyPair
@@ -33,6 +34,8 @@ DEPOSIT_CENTS = 1_000_000
 SITE = "http://127.0.0.1:7500"
 PAGE = "http://127.0.0.1:9/task?part=3"
 TITLE = "Fool the model"
+# Queues in tests are on this machine.
+LOOPBACK_QUEUES = QueueNetworks(LOOPBACK)
 
 
 class MarketWorld:
@@ -220,7 +223,9 @@ class MarketServer(MarketWorld):
         self.clock = ShiftedClock()
         clock: Clock = self.clock
         super().__init__(open_market(url, clock), deposit_cents=deposit_cents)
-        self._make_app = app or (lambda market, url: RequesterApi(market, url, signing_time=SystemClock().now))
+        self._make_app = app or (
+            lambda market, url: RequesterApi(market, url, queues=LOOPBACK_QUEUES, signing_time=SystemClock().now)
+        )
         self.url = ""
 
     def client(self, key: KeyPair | None = None, **options: Any) -> Any:

@@ -13,6 +13,7 @@ from botocore import xform_name
 from mturk.marketplace.api import assignments, hits, protocol, qualifications, workers
 from mturk.marketplace.api.authentication import AccessKeyCache, SignedRequest, verify_signature
 from mturk.marketplace.api.call import Call, Operation
+from mturk.marketplace.destinations import QueueNetworks
 from mturk.marketplace.errors import MarketError, UnsupportedOperation
 from mturk.marketplace.market import Market
 from mturk.marketplace.tables.people import Requester
@@ -33,8 +34,16 @@ class RequesterApi:
     The time of a signature is compared with the market's clock, or with `signing_time` where tests move that clock.
     """
 
-    def __init__(self, market: Market, public_url: str, *, signing_time: Callable[[], datetime] | None = None) -> None:
+    def __init__(
+        self,
+        market: Market,
+        public_url: str,
+        *,
+        queues: QueueNetworks | None = None,
+        signing_time: Callable[[], datetime] | None = None,
+    ) -> None:
         self._market = market
+        self._queues = queues or QueueNetworks()
         self._public_url = public_url
         self._signing_time = signing_time or market.now
         self._keys = AccessKeyCache(market)
@@ -88,7 +97,7 @@ class RequesterApi:
         members = protocol.read_request(name, body)
         operation = find_operation(name)
         with self._market.read() if name.startswith(READS) else self._market.write() as session:
-            call = Call(session, requester, name, request_id, self._market.now(), self._public_url)
+            call = Call(session, requester, name, request_id, self._market.now(), self._public_url, self._queues)
             # Serialized before the commit: a response that does not match the model must have no effect.
             return protocol.write_response(name, operation(call, members))
 

@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import Select, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from mturk.marketplace.destinations import QueueNetworks
 from mturk.marketplace.errors import DuplicateToken, EntityNotFound, InvalidParameter, WorkerNotFound
 from mturk.marketplace.tables.people import QualificationType, Requester, Worker
 from mturk.marketplace.tables.work import TOKEN_LIFE, Assignment, AssignmentStatus, Hit, HitType, RequestToken
@@ -30,6 +31,8 @@ class Call:
     now: datetime
     # The marketplace's own URL; the page of a HIT must not be on its host.
     own_url: str
+    # Where events may be sent.
+    queues: QueueNetworks
 
     def hit(self, hit_id: str) -> tuple[Hit, HitType]:
         """Return a HIT of this requester, and its type."""

@@ -1,17 +1,15 @@
 """Operations on HITs, HIT types and the subscriptions to their events."""
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from sqlalchemy import select
 
 from mturk.marketplace import hits, qualifications
 from mturk.marketplace.api.call import Call, Members, format_amount, parse_cents
-from mturk.marketplace.errors import DuplicateToken, InvalidEndpoint, InvalidParameter
+from mturk.marketplace.errors import DuplicateToken, InvalidParameter
 from mturk.marketplace.qualifications import BUILT_IN
 from mturk.marketplace.questions import external_page
 from mturk.marketplace.tables.work import Hit, HitStatus, HitType, Subscription
-from mturk.marketplace.urls import parse_host
 
 EVENT_VERSIONS = ("2006-05-05", "2014-08-15")
 UNSUPPORTED = ("AssignmentReviewPolicy", "HITReviewPolicy", "HITLayoutId", "HITLayoutParameters")
@@ -182,7 +180,7 @@ def update_notification_settings(call: Call, members: Members) -> Members:
     if notification is None and "Active" not in members:
         raise InvalidParameter("either Notification or Active is required")
     if notification is not None:
-        _check_notification(notification)
+        _check_notification(call, notification)
         if subscription is None:
             subscription = Subscription(type_id=hit_type.id, destination="", transport="", version="", event_types=[])
             call.session.add(subscription)
@@ -200,7 +198,7 @@ def update_notification_settings(call: Call, members: Members) -> Members:
 def send_test_event_notification(call: Call, members: Members) -> Members:
     """Send a test event to a queue."""
     notification = members["Notification"]
-    _check_notification(notification)
+    _check_notification(call, notification)
     hits.enqueue_test_event(
         call.session,
         call.requester,
@@ -212,19 +210,11 @@ def send_test_event_notification(call: Call, members: Members) -> Members:
     return {}
 
 
-def _check_notification(notification: Members) -> None:
+def _check_notification(call: Call, notification: Members) -> None:
     if notification["Transport"] != "SQS":
         raise InvalidParameter(f"Notification.Transport: {notification['Transport']} is not supported here; use SQS")
     if notification["Version"] not in EVENT_VERSIONS:
         raise InvalidParameter(f"Notification.Version has to be one of {', '.join(EVENT_VERSIONS)}")
     if not notification["EventTypes"]:
         raise InvalidParameter("Notification.EventTypes: name at least one")
-    try:
-        parts, host = urlsplit(notification["Destination"]), parse_host(notification["Destination"])
-        valid = (parts.scheme == "https" or host.is_loopback) and bool(parts.path.strip("/"))
-    except ValueError:
-        valid = False
-    if not valid:
-        raise InvalidEndpoint(
-            "Notification.Destination has to be the https:// URL of an SQS queue; http:// is for this machine only",
-        )
+    call.queues.check_url(notification["Destination"])

@@ -13,6 +13,7 @@ from sqlalchemy import func, select
 
 from common.clock import SystemClock
 from mturk.marketplace import money, people, worker_actions
+from mturk.marketplace.destinations import LOOPBACK
 from mturk.marketplace.errors import MarketError
 from mturk.marketplace.market import Market, open_market
 from mturk.marketplace.tables.people import Worker
@@ -93,7 +94,9 @@ def marketplace(folder: Path, environment: dict[str, str] | None = None, process
         "--grace",
         "8",
     ]
-    env = {**os.environ, **(environment or {}), "OUTFOX_LOG_LEVEL": "warning"}
+    # Queues for events are on this machine.
+    own = {"OUTFOX_LOG_LEVEL": "warning", "OUTFOX_MARKETPLACE_QUEUE_NETWORKS": LOOPBACK}
+    env = {**os.environ, **(environment or {}), **own}
     with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True, env=env) as process:
         try:
             first = process.stdout.readline() if process.stdout else ""

@@ -8,7 +8,7 @@ import pytest
 from werkzeug.serving import make_server
 
 from ml_backend.judge import JudgeRequest
-from ml_backend.serving.middleware import BasicAuth
+from ml_backend.serving.auth import BasicAuth
 from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
 from plugin.backend_client import BackendJudge, BackendUnavailable, BackendVerdictRejected, JudgementRefused

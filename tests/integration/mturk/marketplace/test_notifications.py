@@ -11,6 +11,7 @@ import pytest
 from mturk.marketplace import worker_actions
 from mturk.marketplace.event_delivery import EventForwarder, SqsSender
 from mturk.marketplace.tables.work import OutgoingEvent
+from tests.fakes.market import LOOPBACK_QUEUES
 from tests.fakes.registry import eventually
 from tests.fakes.s3 import S3Server
 from tests.integration.mturk.marketplace.conftest import Requests, refused
@@ -63,7 +64,7 @@ def test_events_of_a_hit_type_arrive_in_the_queue(lab: Requests, queue: Queue) -
     hit = lab.hit()
     work = lab.server.work(lab.server.make_worker(), lab.type_id)
     lab.client.approve_assignment(AssignmentId=work.id)
-    with EventForwarder(lab.server.market, SqsSender(**KEYS), poll_seconds=0.01):
+    with EventForwarder(lab.server.market, SqsSender(LOOPBACK_QUEUES, **KEYS), poll_seconds=0.01):
         eventually(lambda: not _waiting(lab), "all events are delivered")
     messages = queue.messages()
     assert [message["Events"][0]["EventType"] for message in messages] == [
@@ -102,7 +103,7 @@ def test_returns_abandonments_rejections_and_expiry_are_events(lab: Requests, qu
     lab.client.reject_assignment(AssignmentId=work.id, RequesterFeedback="no")
     lab.server.clock.advance(timedelta(hours=1))
     lab.client.delete_hit(HITId=hit["HITId"])
-    EventForwarder(lab.server.market, SqsSender(**KEYS)).deliver()
+    EventForwarder(lab.server.market, SqsSender(LOOPBACK_QUEUES, **KEYS)).deliver()
     told = [message["Events"][0]["EventType"] for message in queue.messages()]
     assert told == [
         "HITCreated",
@@ -127,7 +128,7 @@ def test_an_inactive_subscription_sends_nothing(lab: Requests, queue: Queue) -> 
 
 def test_a_test_event_arrives(lab: Requests, queue: Queue) -> None:
     lab.client.send_test_event_notification(Notification=queue.notification("Ping"), TestEventType="Ping")
-    assert EventForwarder(lab.server.market, SqsSender(**KEYS)).deliver() == 1
+    assert EventForwarder(lab.server.market, SqsSender(LOOPBACK_QUEUES, **KEYS)).deliver() == 1
     (message,) = queue.messages()
     assert message["Events"][0]["EventType"] == "Ping"
 
@@ -135,7 +136,7 @@ def test_a_test_event_arrives(lab: Requests, queue: Queue) -> None:
 def test_events_are_kept_for_an_unavailable_queue(aws: S3Server, lab: Requests, queue: Queue) -> None:
     lab.client.update_notification_settings(HITTypeId=lab.type_id, Notification=queue.notification("HITCreated"))
     lab.hit()
-    courier = EventForwarder(lab.server.market, SqsSender(**KEYS))
+    courier = EventForwarder(lab.server.market, SqsSender(LOOPBACK_QUEUES, **KEYS))
     aws.stop()
     try:
         assert courier.deliver() == 0
@@ -158,6 +159,7 @@ def test_events_are_kept_for_an_unavailable_queue(aws: S3Server, lab: Requests, 
         ({"Destination": "https://[broken/1/q"}, "InvalidTransportEndpoint"),
         ({"Destination": "http://sqs.example/1/q"}, "InvalidTransportEndpoint"),
         ({"Destination": "http://2130706433/1/q"}, "InvalidTransportEndpoint"),
+        ({"Destination": "https://10.0.0.8/1/q"}, "InvalidTransportEndpoint"),
     ],
 )
 def test_an_invalid_notification_is_refused(lab: Requests, change: dict[str, Any], code: str) -> None:

@@ -10,11 +10,13 @@ import pytest
 from flask.testing import FlaskClient
 
 from ml_backend.errors import InvalidRequest, RequestRefused
+from ml_backend.serving.auth import MAX_WRONG, BasicAuth
 from ml_backend.serving.limiter import ConcurrencyLimiter
 from ml_backend.serving.metrics import Metrics
-from ml_backend.serving.middleware import BasicAuth, BodyReader
+from ml_backend.serving.middleware import BodyReader
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
+from ml_backend.verdict import VerdictSigner
 from plugin.logs import JsonLines
 from templates import Pack
 from tests.fakes import calls
@@ -214,6 +216,30 @@ def basic(user: str, password: str) -> dict[str, str]:
     return {"Authorization": "Basic " + b64encode(f"{user}:{password}".encode()).decode()}
 
 
+def test_a_client_that_guesses_passwords_has_to_wait_and_others_do_not(setup: ServiceSetup) -> None:
+    client = backend_app(setup.service, auth=BasicAuth("studio", "geheim")).test_client()
+    for number in range(MAX_WRONG):
+        assert client.get("/status", headers=basic("studio", str(number))).status_code == 401
+    for password in ("x", "geheim"):
+        response = predict(client, find_pack("qa"), None, headers=basic("studio", password))
+        assert response.status_code == 429
+        assert error_code(response) == "too_many_wrong_passwords"
+        assert response.json["retry"]
+        assert 0 < int(response.headers["Retry-After"]) <= 60
+    assert client.get("/health").status_code == 200
+    client.environ_base["REMOTE_ADDR"] = "10.0.0.9"
+    assert client.get("/status", headers=basic("studio", "geheim")).status_code == 200
+
+
+def test_a_judgement_with_an_unknown_label_as_target_is_refused(setup: ServiceSetup) -> None:
+    client = backend_app(setup.service, signer=VerdictSigner(["s" * 32])).test_client()
+    body = {"fields": {"text": "A text."}, "target": "poetry", "holder": "a"}
+    response = client.post("/tasks/sentiment/judge", json=body)
+    assert response.status_code == 400
+    assert error_code(response) == "invalid_request"
+    assert client.post("/tasks/sentiment/judge", json={**body, "target": "negative"}).status_code == 200
+
+
 def test_a_password_is_required_except_for_health_and_webhook(setup: ServiceSetup) -> None:
     client = backend_app(setup.service, auth=BasicAuth("studio", "grün:geheim")).test_client()
     pack = find_pack("qa")
@@ -224,7 +250,8 @@ def test_a_password_is_required_except_for_health_and_webhook(setup: ServiceSetu
         {"Authorization": "Basic %%%"},
     ]
     wrong += [{"Authorization": "Bearer x"}, {"Authorization": "Basic"}, {"Authorization": "Basic " + "A" * 9_999}]
-    for headers in wrong:
+    for number, headers in enumerate(wrong):
+        client.environ_base["REMOTE_ADDR"] = f"10.0.0.{number}"
         for method, path in (("POST", "/tasks/qa/predict"), ("GET", "/status"), ("GET", "/metrics"), ("GET", "/x")):
             response = client.open(path, method=method, headers=headers, json=calls.predict(pack))
             assert response.status_code == 401

@@ -1,13 +1,17 @@
 """Events are delivered at least once, retried with exponential backoff, and given up after a day."""
 
+import socket
+import threading
+from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
 
 from mturk.marketplace import hits
+from mturk.marketplace.destinations import LOOPBACK, QueueNetworks
 from mturk.marketplace.event_delivery import LEASE, EventDeliveryFailed, EventForwarder, SqsSender
 from mturk.marketplace.tables.work import OutgoingEvent
-from tests.fakes.market import StillWorld
+from tests.fakes.market import LOOPBACK_QUEUES, StillWorld
 
 
 class FakeQueue:
@@ -83,6 +87,70 @@ def test_events_leased_by_a_killed_forwarder_are_delivered_by_another(world: Sti
     assert EventForwarder(world.market, queue).deliver() == 1
 
 
+KEYS = {"aws_access_key_id": "a", "aws_secret_access_key": "b"}
+
+
 def test_a_destination_that_does_not_answer_is_a_failed_delivery() -> None:
     with pytest.raises(EventDeliveryFailed):
-        SqsSender(aws_access_key_id="a", aws_secret_access_key="b")("http://127.0.0.1:1/1/queue", "{}")
+        SqsSender(LOOPBACK_QUEUES, **KEYS)("http://127.0.0.1:1/1/queue", "{}")
+
+
+class Server:
+    """A server on loopback that counts connections and gives one answer."""
+
+    def __init__(self, answer: bytes) -> None:
+        self.answer, self.requests = answer, list[bytes]()
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            self.requests.append(connection.recv(65_536))
+            connection.sendall(self.answer)
+            connection.close()
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Server]:
+    """A server that redirects to itself, which a delivery must not follow."""
+    server = Server(b"HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1/\r\nContent-Length: 0\r\n\r\n")
+    yield server
+    server.close()
+
+
+def test_a_private_destination_is_never_connected_to(elsewhere: Server) -> None:
+    for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]"):
+        with pytest.raises(EventDeliveryFailed, match="destination_refused"):
+            SqsSender(QueueNetworks(), **KEYS)(f"http://{host}:{elsewhere.port}/1/queue", "{}")
+    assert elsewhere.requests == []
+
+
+def test_a_delivery_connects_to_the_address_that_was_checked(elsewhere: Server) -> None:
+    asked = []
+
+    def rebinding(host: str, _port: int) -> list[str]:
+        asked.append(host)
+        return ["127.0.0.1"]
+
+    # The name does not exist: only the address that was checked can be reached.
+    queues = QueueNetworks(LOOPBACK, resolve=rebinding)
+    with pytest.raises(EventDeliveryFailed):
+        SqsSender(queues, **KEYS)(f"http://queue.invalid:{elsewhere.port}/1/queue", "{}")
+    assert len(elsewhere.requests) == len(asked), "nothing was resolved in between"
+    assert all(f"Host: queue.invalid:{elsewhere.port}".encode() in one for one in elsewhere.requests)
+    assert set(asked) == {"queue.invalid"}
+
+
+def test_a_name_that_moves_to_a_private_address_gets_no_event() -> None:
+    addresses = iter([["10.0.0.8"]])
+    queues = QueueNetworks(resolve=lambda _host, _port: next(addresses))
+    with pytest.raises(EventDeliveryFailed, match="destination_refused"):
+        SqsSender(queues, **KEYS)("https://queue.example/1/queue", "{}")

@@ -13,11 +13,12 @@ import pytest
 
 from crowd.errors import CrowdUnavailable
 from mturk.event_queue import open_queue
-from mturk.marketplace.event_delivery import EventForwarder
+from mturk.marketplace.event_delivery import EventForwarder, SqsSender
 from plugin.settings import load_settings
 from plugin.wiring import Application
 from round_manager.crowd.collection import CollectionLoop, CollectionResult
 from round_manager.services.context import ServiceContext
+from tests.fakes.market import LOOPBACK_QUEUES
 from tests.fakes.s3 import S3Server
 from tests.integration.plugin.cli.crowd.crowd_commands import CrowdCommands
 
@@ -66,7 +67,7 @@ def test_an_event_triggers_an_early_read_of_the_work(commands: CrowdCommands, qu
     def hand_in() -> None:
         commands.submit_hit()
         # The events, delivered twice.
-        with EventForwarder(commands.market.market) as forwarder:
+        with EventForwarder(commands.market.market, SqsSender(LOOPBACK_QUEUES)) as forwarder:
             forwarder.deliver()
 
     # Long after the first read found no work.

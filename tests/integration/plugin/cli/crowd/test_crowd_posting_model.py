@@ -8,7 +8,7 @@ import pytest
 
 from common.clock import SystemClock
 from common.text import dollars
-from ml_backend.serving.middleware import BasicAuth
+from ml_backend.serving.auth import BasicAuth
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
 from plugin.crowd import OURS

@@ -13,7 +13,7 @@ import requests
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from common.clock import SystemClock
-from ml_backend.serving.middleware import BasicAuth
+from ml_backend.serving.auth import BasicAuth
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
