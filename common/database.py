@@ -13,7 +13,7 @@ from sqlalchemy.types import TypeDecorator, TypeEngine
 
 from common.errors import CodedError
 
-BUSY_SECONDS = 30
+WAL_SECONDS = 30
 READ_ONLY = "outfox_read_only"
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -97,7 +97,7 @@ def set_up_sqlite(connection: sqlite3.Connection, _record: Any = None) -> None:
 
 def use_wal(connection: sqlite3.Connection, error: type[CodedError]) -> None:
     """Switch the file to a write-ahead log."""
-    deadline = time.monotonic() + BUSY_SECONDS
+    deadline = time.monotonic() + WAL_SECONDS
     while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         try:
             if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":

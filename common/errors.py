@@ -54,6 +54,11 @@ class CodedError(Exception):
         super().__init__(message)
         self.hint = hint
 
+    @property
+    def summary(self) -> str:
+        """What kind of error it is: unlike the message, it names no path, host or address, so anyone may read it."""
+        return (type(self).__doc__ or self.code).strip().partition("\n")[0]
+
     def as_data(self) -> dict[str, object]:
         """Return the error as JSON-compatible data, without its message."""
         return {"code": self.code, "retry": self.retry, "hint": self.hint.as_data() if self.hint else None}

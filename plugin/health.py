@@ -54,12 +54,14 @@ def _manager_problem() -> str:
     from plugin.settings import load_settings
     from plugin.wiring import Application
     from round_manager.errors import RoundManagerError
+    from round_manager.services.context import ServiceContext
     from round_manager.services.manager_runs import last_pass
 
     try:
         app = Application(load_settings(os.environ))
-        with app.services() as services:
-            last = last_pass(services)
+        # With the limits of a server: a health check must not take long.
+        with app.lazy_store.open() as store:
+            last = last_pass(ServiceContext(store, app.clock))
     except (PluginError, RoundManagerError) as error:
         return str(error)
     if last is None:

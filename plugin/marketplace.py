@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from common.clock import Clock
+from common.health import KEEP_SECONDS
 from ml_backend.serving.processes import Address, Workers, serve_processes
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.destinations import QueueNetworks
@@ -39,7 +40,7 @@ class MarketplaceConfig:
         """Open the market; create its database if it does not exist."""
         if self.database == _default_database(self.settings):
             self.settings.make_home()
-        return open_market(self.database, self.clock)
+        return open_market(self.database, self.clock, self.settings.job_limits)
 
     @property
     def safe_database(self) -> str:
@@ -62,7 +63,8 @@ class MarketplaceProcess:
     """A process that serves the marketplace, with its own database connections."""
 
     def __init__(self, config: MarketplaceConfig, public_url: str, proxies: int) -> None:
-        self._market = open_market(config.database, config.clock)
+        limits = config.settings.request_limits
+        self._market = open_market(config.database, config.clock, limits, keep_health=KEEP_SECONDS)
         self.app = marketplace_app(self._market, public_url=public_url, proxies=proxies, queues=config.queues)
 
     def close(self, _timeout: float) -> None:
@@ -96,8 +98,7 @@ def _event_forwarder(config: MarketplaceConfig) -> Callable[[Callable[[float], b
     """Return the function that delivers events in a separate process, until it is asked to stop."""
 
     def run(should_stop: Callable[[float], bool]) -> None:
-        send = SqsSender(config.queues)
-        with open_market(config.database, config.clock) as market, EventForwarder(market, send):
+        with config.open() as market, EventForwarder(market, SqsSender(config.queues)):
             while not should_stop(POLL_SECONDS):
                 pass
 

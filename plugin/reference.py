@@ -44,8 +44,8 @@ def pages() -> dict[str, str]:
 def _configuration() -> str:
     intro = (
         "# Settings\n\nSettings come from the environment, then from the TOML file that `--config` or `OUTFOX_CONFIG` "
-        "names (by default `outfox.toml` in `home`), then from the defaults. In the file, every value is a string. "
-        "`outfox config` lists the values in force.\n\n"
+        "names (by default `outfox.toml` in `home`), then from the defaults. In the file, values are strings or "
+        "numbers. `outfox config` lists the values in force.\n\n"
     )
     return GENERATED + intro + settings_table()
 

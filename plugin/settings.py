@@ -8,7 +8,7 @@ import secrets
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, ValidationError
 from pydantic_settings import (
@@ -21,6 +21,9 @@ from pydantic_settings import (
 from common.errors import Hint
 from plugin.errors import SettingsError, UnknownSetting
 
+if TYPE_CHECKING:
+    from common.database_engine import DatabaseLimits
+
 PREFIX = "OUTFOX_"
 CONFIG_FILE = "outfox.toml"
 DATABASE = "outfox.db"
@@ -29,6 +32,12 @@ SECRET_BYTES = 32
 
 def _setting(default: str, description: str, *, secret: bool = False) -> Any:
     return Field(default=default, description=description, json_schema_extra={"secret": secret})
+
+
+def _number(default: float, least: float, most: float, description: str) -> Any:
+    """Return a number; not strict, because the environment has only texts."""
+    extra: dict[str, Any] = {"secret": False}
+    return Field(default=default, ge=least, le=most, strict=False, description=description, json_schema_extra=extra)
 
 
 class Settings(BaseSettings):
@@ -41,6 +50,20 @@ class Settings(BaseSettings):
         "development", "`production` refuses to start with a generated secret"
     )
     database_url: str = _setting("", "SQLAlchemy URL of the database; default: SQLite in `home`")
+    database_connections: int = _number(20, 1, 1_000, "most database connections of one process")
+    database_connect_seconds: float = _number(
+        3.0, 2, 60, "how long a new connection to PostgreSQL may take, for each address of the server"
+    )
+    database_request_seconds: float = _number(
+        5.0,
+        0.1,
+        60,
+        "how long a request to a server may wait for a connection, for a lock and for each statement; then it is "
+        "answered with 503",
+    )
+    database_job_seconds: float = _number(
+        600.0, 1, 86_400, "how long a statement of the manager or of a command may take; upgrades have no limit"
+    )
     models_dir: str = _setting("", "folder of trained models; default: `models` in `home`")
     templates_dir: str = _setting("", "folder of your own task packs; default: `templates` in `home`")
     cache_dir: str = _setting("", "folder for files that can be computed again; default: `cache` in `home`")
@@ -118,6 +141,23 @@ class Settings(BaseSettings):
     def database(self) -> str:
         """The URL of the database."""
         return self.database_url or f"sqlite:///{self.home_path / DATABASE}"
+
+    @property
+    def request_limits(self) -> "DatabaseLimits":
+        """How long a request to a server waits for its database."""
+        seconds = self.database_request_seconds
+        return self._limits(lock=seconds, statement=seconds)
+
+    @property
+    def job_limits(self) -> "DatabaseLimits":
+        """How long the manager or a command waits for the database."""
+        return self._limits(statement=self.database_job_seconds)
+
+    def _limits(self, **seconds: float) -> "DatabaseLimits":
+        # Imported here: it loads SQLAlchemy, which most commands do not need to start.
+        from common.database_engine import DatabaseLimits
+
+        return DatabaseLimits(self.database_connections, self.database_connect_seconds, **seconds)
 
     @property
     def models_path(self) -> Path:

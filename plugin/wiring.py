@@ -80,18 +80,23 @@ class Application:
         from round_manager.database.store import open_store
         from round_manager.money.prices import FEES
 
-        info = {FEES: self.crowd_profile.fees}
-        with open_store(self.settings.database, upgrade=upgrade, info=info) as store:
+        info, limits = {FEES: self.crowd_profile.fees}, self.settings.job_limits
+        with open_store(self.settings.database, upgrade=upgrade, info=info, limits=limits) as store:
             yield store
 
     @cached_property
     def lazy_store(self) -> "LazyStore":
         """The database of a server, opened on first use; the process closes it when it ends."""
-        from round_manager.database.store import LazyStore, open_store
+        from common.health import KEEP_SECONDS
+        from round_manager.database.store import LazyStore, Store, open_store
         from round_manager.money.prices import FEES
 
-        info = {FEES: self.crowd_profile.fees}
-        return LazyStore(self.settings.database, opener=lambda url: open_store(url, info=info))
+        info, limits = {FEES: self.crowd_profile.fees}, self.settings.request_limits
+
+        def opener(url: str) -> Store:
+            return open_store(url, info=info, limits=limits)
+
+        return LazyStore(self.settings.database, opener=opener, keep=KEEP_SECONDS)
 
     @contextmanager
     def services(self, *, upgrade: bool = False) -> "Iterator[ServiceContext]":

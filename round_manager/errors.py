@@ -14,8 +14,8 @@ RoundManagerError
 │   ArchiveUnreachable
 ├── DataAccessError: DataTokenNotFound, DataRefused
 ├── LedgerError: BudgetError
-└── StoreError: StoreUrlError, StoreUnavailableError, DamagedStoreError, StoreBusyError, SchemaError, BadValueError,
-    RefusedError (DuplicateError)
+└── StoreError: StoreUrlError, StoreUnavailableError (StoreTimeoutError, StoreReadOnlyError), DamagedStoreError,
+    StoreBusyError, SchemaError, BadValueError, RefusedError (DuplicateError)
 """
 
 from sqlalchemy.exc import DontWrapMixin
@@ -252,6 +252,18 @@ class StoreUnavailableError(StoreError):
     retry = True
 
 
+class StoreTimeoutError(StoreUnavailableError):
+    """The database did not answer in time."""
+
+    code = "store_timeout"
+
+
+class StoreReadOnlyError(StoreUnavailableError):
+    """The database, or the transaction, accepts no changes."""
+
+    code = "store_read_only"
+
+
 class DamagedStoreError(StoreError):
     """The database file or its content is corrupt; only a person can repair it."""
 
@@ -259,7 +271,7 @@ class DamagedStoreError(StoreError):
 
 
 class StoreBusyError(StoreError):
-    """Another process holds the lock; the same transaction, done again, can succeed."""
+    """The database is locked or in use; the same transaction, done again, can succeed."""
 
     code = "store_busy"
     retry = True

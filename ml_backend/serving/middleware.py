@@ -176,7 +176,7 @@ class BackendMiddleware:
         ]
         start_response(_STATUS_LINES[reply.status], [*headers, *reply.headers])
         seconds = time.monotonic() - request.arrived
-        error = reply.body.get("error")
+        error = reply.detail or reply.body.get("error")
         return _Body(body, lambda: self._record(request, reply.status, seconds, predicts=predicts, error=error))
 
     def _request(self, environ: WSGIEnvironment) -> _Request:

@@ -16,6 +16,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Protocol
 
+from common.health import DiskUnusable, check_disk
 from ml_backend.errors import VerdictError
 from ml_backend.serving.attempt_record import AttemptRecord
 
@@ -48,6 +49,9 @@ class AttemptSink(Protocol):
     def state(self) -> SinkState:
         """Return the state of the sink."""
 
+    def check(self) -> None:
+        """Raise a CodedError if attempts cannot be kept."""
+
 
 class NoSink:
     """An AttemptSink that keeps nothing, for a backend that runs on its own."""
@@ -57,6 +61,9 @@ class NoSink:
 
     def state(self) -> SinkState:
         return SinkState()
+
+    def check(self) -> None:
+        """Do nothing: nothing is kept."""
 
 
 class Outbox:
@@ -110,6 +117,12 @@ class Outbox:
             dropped=self._dropped,
             error=forwarder.error,
         )
+
+    def check(self) -> None:
+        if self._unwritten:
+            raise DiskUnusable("attempts cannot be written and wait in memory; free some space")
+        # Before the first attempt, the folder need not exist.
+        check_disk(self._folder if self._folder.is_dir() else self._folder.parent)
 
     def seal(self) -> None:
         """Hand what was put in so far to the forwarder."""

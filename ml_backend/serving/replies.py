@@ -62,11 +62,12 @@ def versions_named(versions: list[str]) -> str:
 
 @dataclass(frozen=True)
 class HttpReply:
-    """A status, a JSON object and headers."""
+    """A status, a JSON object and headers; `detail` is what the log says instead of the body's `error`."""
 
     status: int
     body: dict[str, Any]
     headers: tuple[tuple[str, str], ...] = ()
+    detail: str = ""
 
 
 def unauthorized() -> HttpReply:
@@ -83,9 +84,10 @@ def error_reply(error: BackendError) -> HttpReply:
         return HttpReply(error.status, {**body, "retry_after": error.after}, (("Retry-After", str(error.after)),))
     if isinstance(error, RequestRefused):
         return HttpReply(error.status, body)
-    # Any other error is the backend's, not the request's.
+    # Any other error is the backend's, not the request's. Its message can name paths and hosts, so it is not sent.
     after = error.after if isinstance(error, Busy) else RETRY_SECONDS
-    return HttpReply(503, {**body, "retry_after": after}, (("Retry-After", str(after)),))
+    body = {**body, "error": error.summary, "retry_after": after}
+    return HttpReply(503, body, (("Retry-After", str(after)),), detail=str(error))
 
 
 def failure(error: Exception, request_id: str) -> HttpReply:

@@ -1,6 +1,7 @@
 """The ML backend over HTTP: the routes that Label Studio and the web app call, and those for operators."""
 
 import json
+import logging
 import os
 import resource
 import time
@@ -11,6 +12,7 @@ from typing import Any
 from flask import Flask, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
 
+from common.health import RETRY_AFTER, HealthCheck
 from ml_backend.errors import BackendError, InvalidRequest
 from ml_backend.serving.auth import BasicAuth
 from ml_backend.serving.metrics import CONTENT_TYPE, Metrics
@@ -21,7 +23,9 @@ from ml_backend.serving.service import VerdictService
 from ml_backend.verdict import VerdictSigner
 
 JUDGE = "judge"
+IN_THE_LOG = "see the backend's log"
 _BODY_SECONDS = 30.0
+_log = logging.getLogger(__name__)
 
 
 def backend_app(
@@ -42,11 +46,15 @@ def backend_app(
     _label_studio_routes(app, service, bodies)
     if signer is not None:
         _judge_route(app, service, bodies, signer)
-    _operator_routes(app, service, counted)
+    _operator_routes(app, service, counted, is_protected=auth is not None)
 
     @app.errorhandler(BackendError)
     def refused(error: BackendError) -> Response:
-        return _response(error_reply(error))
+        reply = error_reply(error)
+        if reply.detail:
+            data = {"request_id": request.environ[REQUEST_ID], "code": error.code, "error": reply.detail}
+            _log.warning("a request has to wait", extra={"data": data})
+        return _response(reply)
 
     @app.errorhandler(HTTPException)
     def unknown(error: HTTPException) -> Response:
@@ -118,21 +126,34 @@ def _judge_route(app: Flask, service: VerdictService, bodies: BodyReader, signer
         app.add_url_rule(rule, JUDGE, judge, methods=["POST"], strict_slashes=False)
 
 
-def _operator_routes(app: Flask, service: VerdictService, metrics: Metrics) -> None:
-    def health() -> Any:
+def _operator_routes(app: Flask, service: VerdictService, metrics: Metrics, *, is_protected: bool) -> None:
+    def find_waiting() -> dict[str, str]:
+        service.sink.check()
         waiting = {}
         for task in service.tasks:
             try:
                 service.versions(task, None)
             except BackendError as error:
-                waiting[task] = str(error)
+                waiting[task] = error.summary
+        return waiting
+
+    checked = HealthCheck(find_waiting)
+
+    def health() -> Any:
+        outcome = checked.health()
+        if outcome.error:
+            return outcome.as_response()
         # An unhealthy process may be killed: a task that was added later must not take down the others.
-        healthy = service.initial_tasks.isdisjoint(waiting)
-        return {"status": "LOADING" if waiting else "UP", "waiting": waiting}, 200 if healthy else 503
+        healthy = service.initial_tasks.isdisjoint(outcome.found)
+        body = {"status": "LOADING" if outcome.found else "UP", "waiting": outcome.found}
+        return (body, 200) if healthy else (body, 503, RETRY_AFTER)
 
     def status() -> Any:
+        state = status_of(service, metrics)
+        if not is_protected:
+            _hide_errors(state)
         # `default=str` formats the times.
-        return Response(json.dumps(status_of(service, metrics), default=str), content_type="application/json")
+        return Response(json.dumps(state, default=str), content_type="application/json")
 
     def page() -> Any:
         return Response(metrics.page(), content_type=CONTENT_TYPE)
@@ -140,6 +161,14 @@ def _operator_routes(app: Flask, service: VerdictService, metrics: Metrics) -> N
     app.add_url_rule("/health", "all_health", health)
     app.add_url_rule("/status", "status", status)
     app.add_url_rule("/metrics", "metrics", page)
+
+
+def _hide_errors(state: object) -> None:
+    """Replace the text of every error, which can name paths and hosts: without a password, anyone may read it."""
+    for part in state.values() if isinstance(state, dict) else state if isinstance(state, list | tuple) else ():
+        _hide_errors(part)
+    if isinstance(state, dict):
+        state.update({name: IN_THE_LOG for name in ("error", "registry_error") if state.get(name)})
 
 
 def _response(reply: HttpReply) -> Response:

@@ -13,16 +13,12 @@ from socket import SHUT_RD, SHUT_RDWR
 from typing import Any, Protocol
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from sqlalchemy import select
-from sqlalchemy.exc import SQLAlchemyError
 from werkzeug.middleware.proxy_fix import ProxyFix
 
 from mturk.marketplace.api.app import RequesterApi
 from mturk.marketplace.destinations import QueueNetworks
-from mturk.marketplace.errors import MarketDatabaseError
 from mturk.marketplace.market import Market
 from mturk.marketplace.site.app import worker_site
-from mturk.marketplace.tables.people import Release
 from mturk.marketplace.urls import public_address
 
 IDLE_SECONDS = 10.0
@@ -50,21 +46,12 @@ def marketplace_app(
     if proxies:
         # Without this, every visitor would have the proxy's address.
         site.wsgi_app = ProxyFix(site.wsgi_app, x_for=proxies)  # type: ignore[method-assign]
-    site.add_url_rule("/health", "health", lambda: _health(market))
+    site.add_url_rule("/health", "health", lambda: market.health.health().as_response())
 
     def app(environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         return api(environ, start_response) if api.handles(environ) else site(environ, start_response)
 
     return BodyTimeouts().wrap(app)
-
-
-def _health(market: Market) -> Any:
-    try:
-        with market.glance() as session:
-            version = session.scalar(select(Release.version))
-    except (SQLAlchemyError, MarketDatabaseError):
-        return {"status": "DOWN", "error": "the database does not answer"}, 503
-    return {"status": "UP", "version": version}
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ MarketError                     the request is refused; nothing was changed
     ├── AssignmentExpired       no worker has it: its time ran out, or it was returned
     └── AssignmentAlreadySubmitted  it was submitted before
 MarketDatabaseError             the database cannot be used
+└── MarketUnavailable           the database cannot be used at the moment; the same call can succeed later
+    └── MarketBusy              the database is locked or in use
 """
 
 from common.errors import CodedError, Hint
@@ -204,3 +206,13 @@ class AssignmentAlreadySubmitted(WorkerActionRefused):
 
 class MarketDatabaseError(CodedError):
     """The database cannot be used; the message says why."""
+
+
+class MarketUnavailable(MarketDatabaseError):
+    """The marketplace cannot reach, lock or write its database at the moment."""
+
+    retry = True
+
+
+class MarketBusy(MarketUnavailable):
+    """The marketplace's database is locked or in use."""

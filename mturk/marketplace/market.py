@@ -1,6 +1,5 @@
 """The market: one database, used in transactions that first apply everything that is due."""
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -11,8 +10,12 @@ from sqlalchemy.orm import Session
 
 from common.clock import Clock
 from common.database import UtcTime, read_only
+from common.database_engine import DatabaseLimits
+from common.health import HealthCheck
+from common.locks import FairLock
 from mturk.marketplace import assignments, hits
-from mturk.marketplace.database import open_database
+from mturk.marketplace.database import MarketProbe, open_database
+from mturk.marketplace.errors import MarketBusy
 from mturk.marketplace.tables.work import TOKEN_LIFE, Assignment, AssignmentStatus, Hit, RequestToken
 
 # Built once, because every transaction runs it.
@@ -29,12 +32,17 @@ _DUE = select(
 class Market:
     """The database of one marketplace, and its clock; create it with open_market."""
 
-    def __init__(self, engine: Engine, clock: Clock) -> None:
+    def __init__(
+        self, engine: Engine, clock: Clock, limits: DatabaseLimits | None = None, *, keep_health: float = 0.0
+    ) -> None:
         self.engine = engine
         self.clock = clock
+        self._limits = limits or DatabaseLimits()
         self._read_only = read_only(engine)
         # Writers of one process queue here: SQLite's own queue makes them sleep for longer and longer.
-        self._write_lock = threading.Lock()
+        self._turn = FairLock()
+        self._probe = MarketProbe(engine)
+        self.health = HealthCheck(self._probe.run, keep=keep_health)
 
     def now(self) -> datetime:
         """Return the current time."""
@@ -46,10 +54,15 @@ class Market:
 
         Writers run one after the other: keep it short, and call nothing outside the process from inside it.
         """
-        # expire_on_commit off: rows stay readable after the block.
-        with self._write_lock, Session(self.engine, expire_on_commit=False) as session, session.begin():
-            _apply_due(session, self.now())
-            yield session
+        if not self._turn.acquire(self._limits.lock):
+            raise MarketBusy("too many threads of this process are waiting to write")
+        try:
+            # expire_on_commit off: rows stay readable after the block.
+            with Session(self.engine, expire_on_commit=False) as session, session.begin():
+                _apply_due(session, self.now())
+                yield session
+        finally:
+            self._turn.release()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
@@ -71,6 +84,7 @@ class Market:
 
     def close(self) -> None:
         """Close all connections."""
+        self._probe.close()
         self.engine.dispose()
 
     def __enter__(self) -> Self:
@@ -80,9 +94,12 @@ class Market:
         self.close()
 
 
-def open_market(url: str, clock: Clock) -> Market:
-    """Open the market at a database URL; create its tables where they are missing."""
-    return Market(open_database(url), clock)
+def open_market(url: str, clock: Clock, limits: DatabaseLimits | None = None, *, keep_health: float = 0.0) -> Market:
+    """Open the market at a database URL; create its tables where they are missing.
+
+    `keep_health` is for how many seconds a result of the health check is returned again.
+    """
+    return Market(open_database(url, limits), clock, limits, keep_health=keep_health)
 
 
 def _anything_due(session: Session, now: datetime) -> bool:

@@ -19,7 +19,7 @@ def config(app: Application) -> None:
     """List every setting with its value, its environment variable and its meaning."""
     rows = []
     for name, field in Settings.model_fields.items():
-        value = getattr(app.settings, name)
+        value = str(getattr(app.settings, name))
         shown = "(set)" if is_secret(name) and value else _PASSWORD.sub(r"\1***\2", value)
         rows.append((name, shown, PREFIX + name.upper(), field.description))
     data = [dict(zip(("setting", "value", "environment", "doc"), row, strict=True)) for row in rows]

@@ -74,15 +74,7 @@ def web_app(
 
 
 def _operators_routes(app: Flask, store: LazyStore, metrics: middleware.WebMetrics) -> None:
-    def health() -> Any:
-        try:
-            schema = store.open().check()
-            schema.require_current()
-        except RoundManagerError as error:
-            return {"status": "DOWN", "error": str(error), **error.as_data()}, 503
-        return {"status": "UP", "revision": schema.found}
-
-    app.add_url_rule("/health", "health", health)
+    app.add_url_rule("/health", "health", lambda: store.health.health().as_response())
     app.add_url_rule("/metrics", "metrics", lambda: Response(metrics.page(), content_type=CONTENT_TYPE))
 
 
@@ -150,7 +142,7 @@ def _errors(app: Flask) -> None:
     @app.errorhandler(BackendError)
     def later(error: RoundManagerError | BackendError) -> Response:
         # The server is at fault, not the request: the client keeps it and sends it again.
-        return middleware.error_response(middleware.ApiError.of(503, error, retry=True))
+        return middleware.error_response(middleware.unavailable(error))
 
     @app.errorhandler(HTTPException)
     def unknown(error: HTTPException) -> Response:
@@ -178,7 +170,7 @@ def front_page(lazy_store: LazyStore) -> Blueprint:
     def front() -> Any:
         if not middleware.wants_html():
             return jsonify({"what": WHAT, **PLACES})
-        return render_template("front.html", file=own_address, is_up=_is_up(lazy_store))
+        return render_template("front.html", file=own_address, is_up=lazy_store.health.health().error is None)
 
     blueprint.add_url_rule("/", "front", front)
 
@@ -188,14 +180,6 @@ def front_page(lazy_store: LazyStore) -> Blueprint:
         return response
 
     return blueprint
-
-
-def _is_up(lazy_store: LazyStore) -> bool:
-    try:
-        lazy_store.open().check().require_current()
-    except RoundManagerError:
-        return False
-    return True
 
 
 class ServeProcess:

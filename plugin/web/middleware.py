@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from flask import Flask, Response, jsonify, make_response, render_template, request
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge, RequestTimeout
 
-from common.errors import CodedError, Hint
+from common.errors import CodedError, Hint, one_line
 from common.text import sentence
 from ml_backend.serving.metrics import metrics_page
 from plugin.labelstudio.editor import own_address
@@ -174,6 +174,13 @@ class ApiError:
         """Return the JSON that programs get."""
         hint = self.hint.as_data() if self.hint else None
         return {"error": self.text, "code": self.code, "retry": self.retry, "hint": hint}
+
+
+def unavailable(error: CodedError) -> ApiError:
+    """Return the response to a request that may be sent again; its message, which can name paths, is only logged."""
+    data = {"request_id": request.environ.get(REQUEST_ID, ""), "code": error.code, "error": one_line(error)}
+    _log.warning("a request has to wait", extra={"data": data})
+    return ApiError(503, error.summary, error.code, retry=True, hint=error.hint)
 
 
 def wants_html() -> bool:

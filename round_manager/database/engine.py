@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import URL, Connection, Engine, Select, create_engine, event
+from sqlalchemy import URL, Connection, Engine, Select, event
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.orm import Session
 
 from common import database
+from common.database_engine import DatabaseLimits, limited_engine
 from common.errors import Hint
 from round_manager.database.columns import json_text
 from round_manager.errors import (
@@ -20,22 +21,27 @@ from round_manager.errors import (
     SchemaError,
     StoreBusyError,
     StoreError,
+    StoreReadOnlyError,
+    StoreTimeoutError,
     StoreUnavailableError,
     StoreUrlError,
 )
 
 Row = TypeVar("Row")
+# Classes of SQLSTATE: connections, access, shutdown and system errors; the end of an idle transaction; and what a
+# standby server, or a statement prepared before an upgrade, does not support.
+UNAVAILABLE_STATES = ("08", "28", "3D", "57P", "58", "25P03", "0A000")
 NAMED = re.compile(r"(?:CHECK constraint failed: |^)((?:ck|guard)_\w+)")
 
 
-def open_engine(url: str, *, create: bool) -> Engine:
+def open_engine(url: str, *, create: bool, limits: DatabaseLimits | None = None) -> Engine:
     """Return an engine for a database URL; it does not connect yet."""
     parsed = database.parse_url(url, name="outfox", error=StoreUrlError)
+    limits = limits or DatabaseLimits()
     if parsed.get_backend_name() == "sqlite":
-        return _sqlite(parsed, create=create)
+        return _sqlite(parsed, limits, create=create)
     try:
-        # hide_parameters: text that people typed must not reach a log through an error message.
-        engine = create_engine(parsed, json_serializer=json_text, hide_parameters=True, pool_pre_ping=True)
+        engine = limited_engine(parsed, limits, StoreBusyError, json_serializer=json_text)
     except ModuleNotFoundError as error:
         raise StoreUrlError(
             "the PostgreSQL driver is not installed", hint=Hint("install_extra", extra="postgres")
@@ -58,15 +64,13 @@ def find_or_add(session: Session, wanted: Select[Row], new: Callable[[], Row]) -
     return row
 
 
-def _sqlite(url: URL, *, create: bool) -> Engine:
+def _sqlite(url: URL, limits: DatabaseLimits, *, create: bool) -> Engine:
     file = Path(str(url.database))
     if not create and not file.is_file():
         text = f"no database at {file} (set by OUTFOX_HOME or OUTFOX_DATABASE_URL)"
         raise StoreUnavailableError(text, hint=Hint("upgrade_database"))
     database.require_folder(file, StoreUrlError)
-    engine = create_engine(
-        url, json_serializer=json_text, hide_parameters=True, connect_args={"timeout": database.BUSY_SECONDS}
-    )
+    engine = limited_engine(url, limits, StoreBusyError, json_serializer=json_text)
     if create:
         event.listen(engine, "do_connect", lambda *_: database.make_private(file))
     event.listen(engine, "connect", _set_up)
@@ -128,7 +132,7 @@ def _from_sqlite(error: sqlite3.Error, where: str) -> StoreError | None:
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return StoreBusyError("the database is locked by another process")
     if name.startswith("SQLITE_READONLY"):
-        return StoreError(f"{where} is read-only, or this transaction is; check the file's permissions")
+        return StoreReadOnlyError(f"{where} is read-only, or this transaction is; check the file's permissions")
     if name.startswith("SQLITE_CANTOPEN"):
         return StoreUnavailableError(f"{where} cannot be opened; check its path and permissions")
     # Invalid UTF-8 has no error name.
@@ -159,11 +163,16 @@ def _from_postgresql(error: BaseException, where: str) -> StoreError | None:
     if state in ("XX001", "XX002"):
         return DamagedStoreError(f"{where} is corrupt ({text}); restore a backup")
     if state == "25006":
-        return StoreError("this transaction is read-only")
+        return StoreReadOnlyError("this transaction is read-only, or the server is")
+    if state == "42501":
+        return StoreReadOnlyError(f"the database user lacks a permission ({text})")
     if state.startswith("53"):
         return StoreUnavailableError(f"PostgreSQL has run out of space or connections ({text})")
-    # A connection that breaks in the middle of a response has no state.
-    if (type(error).__name__ == "OperationalError" and not state) or state.startswith(("08", "28", "3D", "57P")):
+    if state == "57014":
+        return StoreTimeoutError("PostgreSQL took too long and stopped the statement")
+    # A connection that breaks in the middle of a response, or on which this process stopped waiting, has no state.
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if (not state and kinds & {"OperationalError", "InterfaceError"}) or state.startswith(UNAVAILABLE_STATES):
         reason = (text if state else str(error)).strip().splitlines()[0]
         return StoreUnavailableError(f"cannot connect to PostgreSQL ({reason}); check the URL and the server")
     return None

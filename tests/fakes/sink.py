@@ -20,6 +20,9 @@ class ListSink:
     def state(self) -> SinkState:
         return SinkState(delivered=len(self.attempts))
 
+    def check(self) -> None:
+        """Do nothing: a list is never full."""
+
 
 class Receiver:
     """The receiver of delivered attempts: a test can take it down or make it refuse some."""

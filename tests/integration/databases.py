@@ -1,6 +1,9 @@
 """Real databases for tests: SQLite files, and databases of one PostgreSQL server."""
 
+import os
 import shutil
+import signal
+import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -155,6 +158,30 @@ class PostgresqlDatabases(CopiedDatabases):
         engine = create_engine(self._uri, isolation_level="AUTOCOMMIT", poolclass=NullPool)
         with engine.connect() as connection:
             connection.execute(text(statement))
+
+
+class StoppablePostgresql(PostgresqlDatabases):
+    """Databases of a server of their own, which can be stopped for a while."""
+
+    def __init__(self, uri: str, pid: int) -> None:
+        super().__init__(uri)
+        self._pid = pid
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Stop every process of the server: their connections stay open, and nothing answers."""
+        # The main process first, so that it starts no other.
+        os.kill(self._pid, signal.SIGSTOP)
+        command = ["ps", "-ax", "-o", "pid=,ppid="]
+        listed = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+        children = [int(pid) for pid, parent in map(str.split, listed) if int(parent) == self._pid]
+        try:
+            for pid in children:
+                os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in (*children, self._pid):
+                os.kill(pid, signal.SIGCONT)
 
 
 def _empty(store: Store) -> None:

@@ -14,7 +14,7 @@ from mturk.marketplace.api import assignments, hits, protocol, qualifications, w
 from mturk.marketplace.api.authentication import AccessKeyCache, SignedRequest, verify_signature
 from mturk.marketplace.api.call import Call, Operation
 from mturk.marketplace.destinations import QueueNetworks
-from mturk.marketplace.errors import MarketError, UnsupportedOperation
+from mturk.marketplace.errors import MarketDatabaseError, MarketError, UnsupportedOperation
 from mturk.marketplace.market import Market
 from mturk.marketplace.tables.people import Requester
 
@@ -61,6 +61,7 @@ class RequesterApi:
         target = environ.get("HTTP_X_AMZ_TARGET", "")
         response = self._respond(environ, target, request_id)
         status = HTTPStatus(response.status)
+        later = [("Retry-After", str(response.retry_after))] if response.retry_after else []
         start_response(
             f"{status.value} {status.phrase}",
             [
@@ -68,6 +69,7 @@ class RequesterApi:
                 ("Content-Length", str(len(response.body))),
                 ("x-amzn-RequestId", request_id),
                 ("Cache-Control", "no-store"),
+                *later,
             ],
         )
         milliseconds = (time.perf_counter() - started) * 1000
@@ -85,6 +87,9 @@ class RequesterApi:
             return protocol.protocol_error_response(error)
         except MarketError as error:
             return protocol.error_response(error)
+        except MarketDatabaseError as error:
+            log.warning("request %s has to wait: %s", request_id, error)
+            return protocol.unavailable_response(error)
         except Exception:
             log.exception("request %s failed", request_id)
             return protocol.server_error_response()

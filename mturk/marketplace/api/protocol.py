@@ -2,8 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
@@ -11,9 +11,10 @@ from typing import Any
 import botocore.session
 
 from common.errors import CodedError
-from mturk.marketplace.errors import InvalidParameter, MarketError
+from mturk.marketplace.errors import InvalidParameter, MarketDatabaseError, MarketError
 
 CONTENT_TYPE = "application/x-amz-json-1.1"
+RETRY_SECONDS = 2
 
 
 class ProtocolError(CodedError):
@@ -29,10 +30,11 @@ class ProtocolError(CodedError):
 
 @dataclass(frozen=True)
 class WireResponse:
-    """An HTTP status and a body."""
+    """An HTTP status and a body; `retry_after` is when to send the request again, in seconds, if that can help."""
 
     status: int
     body: bytes
+    retry_after: int | None = None
 
 
 def operation_name(target: str) -> str:
@@ -72,12 +74,19 @@ def server_error_response() -> WireResponse:
     return _error_body(500, "ServiceFault", {"Message": message, "TurkErrorCode": "AWS.ServiceUnavailable"})
 
 
+def unavailable_response(error: MarketDatabaseError) -> WireResponse:
+    """Return the response to a request that can succeed later; it has our code in addition to MTurk's."""
+    members = {"Message": error.summary, "TurkErrorCode": "AWS.ServiceUnavailable", "code": error.code}
+    response = _error_body(503, "ServiceFault", {**members, "retry": True})
+    return replace(response, retry_after=RETRY_SECONDS)
+
+
 def protocol_error_response(error: ProtocolError) -> WireResponse:
     """Return the response to a request that violates the protocol."""
     return _error_body(error.status, error.kind, {"message": str(error)})
 
 
-def _error_body(status: int, kind: str, members: dict[str, str]) -> WireResponse:
+def _error_body(status: int, kind: str, members: Mapping[str, object]) -> WireResponse:
     return WireResponse(status, json.dumps({"__type": kind, **members}).encode())
 
 

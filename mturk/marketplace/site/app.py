@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, abort, g, render_template, request, send_from_directory
+from flask import Flask, Response, abort, g, make_response, render_template, request, send_from_directory
 from jinja2 import StrictUndefined
 from werkzeug.exceptions import HTTPException, NotFound, RequestEntityTooLarge
 
-from mturk.marketplace.errors import MarketError
+from mturk.marketplace.errors import MarketDatabaseError, MarketError
 from mturk.marketplace.market import Market
 from mturk.marketplace.site import texts
 from mturk.marketplace.site.auth import SiteAuth
@@ -27,6 +27,7 @@ OPEN_FILES = (".css", ".js", ".svg")
 MAX_BODY_BYTES = 2_000_000
 MAX_FIELDS = 10_000
 MAX_DISCARDED_BYTES = 50_000_000
+RETRY_SECONDS = 2
 FILE_CACHE_SECONDS = 365 * 24 * 3_600
 _log = logging.getLogger(__name__)
 
@@ -120,6 +121,15 @@ def _add_error_pages(app: Flask) -> None:
     @app.errorhandler(MarketError)
     def market_error(error: MarketError) -> Any:
         return _show(texts.page_for_error(error))
+
+    @app.errorhandler(MarketDatabaseError)
+    def unavailable(error: MarketDatabaseError) -> Any:
+        _log.warning("a page has to wait: %s", error)
+        # Without looking it up again, which would wait for the database once more.
+        g.visitor = None
+        response = make_response(_show(texts.UNAVAILABLE))
+        response.headers["Retry-After"] = str(RETRY_SECONDS)
+        return response
 
     @app.errorhandler(RequestEntityTooLarge)
     def too_large(_error: RequestEntityTooLarge) -> Any:

@@ -132,6 +132,13 @@ TOO_MANY_WRONG_LINKS = StatusPage(
     "Too many attempts",
     "Too many wrong links were opened from your network. Wait a minute and try again.",
 )
+UNAVAILABLE = StatusPage(
+    503,
+    errors.MarketUnavailable.code,
+    "Not just now",
+    "We cannot read or store anything at the moment. Nothing is lost; try again in a moment.",
+    (FIND, QUEUE),
+)
 FAILED = StatusPage(
     500,
     "server_error",

@@ -71,7 +71,7 @@ class Serving:
 def serving(settings: Settings, *arguments: str, port: int = 0) -> Iterator[Serving]:
     """The web app, answering, until the end of the block."""
     log = settings.home_path / f"serve-{time.monotonic_ns()}.log"
-    chosen = {f"OUTFOX_{name.upper()}": value for name, value in settings.model_dump().items()}
+    chosen = {f"OUTFOX_{name.upper()}": str(value) for name, value in settings.model_dump().items()}
     ours = {**chosen, "OUTFOX_LOG_FORMAT": "json"}
     command = [sys.executable, "-c", PROGRAM, "serve", "--port", str(port), *arguments]
     with log.open("wb") as out:

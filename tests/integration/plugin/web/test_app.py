@@ -103,8 +103,11 @@ def test_an_unexpected_error_does_not_reveal_its_message(
         raise RuntimeError("private words")
 
     monkeypatch.setattr(web.lazy_store, "open", fail)
-    answer = web.client.get("/health")
+    body = b'{"tries": []}'
+    answer = web.client.post("/api/attempts", data=body, headers=headers_for(body, time.time()))
     assert (answer.status_code, "private words" in answer.text) == (500, False)
+    health = web.client.get("/health")
+    assert (health.status_code, "private words" in health.text) == (503, False)
     assert "private words" not in caplog.text
 
 

@@ -101,10 +101,8 @@ def test_an_invalid_attempt_is_set_aside_and_the_others_arrive(
 
 
 @pytest.mark.sqlite("there, one writer locks out all others")
-def test_attempts_are_kept_while_the_database_is_locked(
-    campaign: Campaign, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("common.database.BUSY_SECONDS", 0.05)
+def test_attempts_are_kept_while_the_database_is_locked(campaign: Campaign, settings: Settings, tmp_path: Path) -> None:
+    settings = settings.model_copy(update={"database_request_seconds": 0.1})
     holder = sqlite3.connect(settings.home_path / "outfox.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     sink = Carried(Application(settings).attempt_delivery(by_post=False), tmp_path / "spill")

@@ -2,13 +2,16 @@ import json
 import sqlite3
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from werkzeug.test import TestResponse
 
+from common.database_engine import DatabaseLimits
 from plugin.attempt_delivery import SIGNATURE_SECONDS
+from round_manager.database.store import open_store
 from tests.fakes.registry import make_version
 from tests.integration.plugin.web.conftest import SECRETS, Web, headers_for
 
@@ -128,14 +131,14 @@ def test_a_version_known_only_to_the_registry_is_registered_on_delivery(web: Web
 
 
 @pytest.mark.sqlite("there, one writer locks out all others")
-def test_a_locked_database_is_reported_with_retry_after(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("common.database.BUSY_SECONDS", 0.1)
+def test_a_locked_database_is_reported_with_retry_after(web: Web) -> None:
+    web.lazy_store._opener = partial(open_store, limits=DatabaseLimits(lock=0.1))
     body = batch(web.campaign.attempt_record())
     holder = sqlite3.connect(web.settings.home_path / "outfox.db", isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     answer = send(web, body)
     assert (answer.status_code, answer.headers["Retry-After"]) == (503, "2")
-    assert "locked" in answer.json["error"]  # type: ignore[index]
+    assert (answer.json or {})["code"] == "store_busy"
     holder.execute("ROLLBACK")
     holder.close()
     assert send(web, body).json == {"stored": 1, "refused": []}

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import NullPool, create_engine, make_url, select, text
 from sqlalchemy.orm import Session
 
+from common.database_engine import DatabaseLimits
 from common.errors import Hint
 from round_manager.database.store import Store, open_store
 from round_manager.errors import (
@@ -89,9 +90,9 @@ def test_a_reading_transaction_sees_one_moment(sample: SampleRows) -> None:
         assert len(reader.scalars(select(Task.name)).all()) == 2
 
 
-def test_a_locked_database_is_reported_as_locked(sqlite_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("common.database.BUSY_SECONDS", 0.05)
-    with open_store(sqlite_url) as first, open_store(sqlite_url) as second, first.write() as session:
+def test_a_locked_database_is_reported_as_locked(sqlite_url: str) -> None:
+    limits = DatabaseLimits(lock=0.05)
+    with open_store(sqlite_url) as first, open_store(sqlite_url, limits=limits) as second, first.write() as session:
         session.execute(text("SELECT 1"))
         with pytest.raises(StoreBusyError) as caught, second.write() as late:
             late.add(new_task("late"))

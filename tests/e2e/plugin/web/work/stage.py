@@ -222,7 +222,7 @@ def work_stage(home: Path) -> Iterator[WorkStage]:
         )
         app = Application(settings)
         store = stack.enter_context(open_store(settings.database, upgrade=True))
-        chosen = {f"OUTFOX_{name.upper()}": value for name, value in settings.model_dump().items()}
+        chosen = {f"OUTFOX_{name.upper()}": str(value) for name, value in settings.model_dump().items()}
         environment = {**os.environ, **chosen, "PYTHONPATH": str(ROOT)}
         backend = Server(["ml-backend"], ports[0], environment, home / "ml-backend.log")
         web = Server(["serve", "--sync-every", "0"], ports[1], environment, home / "serve.log")
