@@ -71,7 +71,8 @@ class PageParameters:
     """The query parameters by which a HIT's page learns who opens it.
 
     A visit without an assignment id, or with `preview_assignment`, is a preview. `submit_to` is empty for crowds whose
-    pages do not submit to the marketplace.
+    pages do not submit to the marketplace. `proof` carries the marketplace's signature over the other parameters; it is
+    empty for crowds that cannot prove who accepted a HIT.
     """
 
     hit: str
@@ -79,6 +80,7 @@ class PageParameters:
     worker: str
     submit_to: str = ""
     preview_assignment: str = ""
+    proof: str = ""
 
     def read(self, query: Mapping[str, str]) -> PageVisit:
         """Return the visit that a page's query describes."""

@@ -1,5 +1,6 @@
 """What MTurk, and every marketplace that implements its API, charges, guarantees and accepts."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 from crowd.profile import BuiltInQualification, CrowdProfile, FeeSchedule, FormReturn, PageParameters
@@ -24,3 +25,7 @@ MTURK = CrowdProfile(
     token_lifetime=timedelta(hours=24),
     built_in_qualifications=frozenset(BuiltInQualification),
 )
+
+# `outfox marketplace`: MTurk's protocol, and one parameter more that other pages ignore.
+PROOF_PARAMETER = "acceptanceProof"
+MARKETPLACE = replace(MTURK, kind="marketplace", page=replace(MTURK.page, proof=PROOF_PARAMETER))

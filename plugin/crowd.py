@@ -11,12 +11,12 @@ from itsdangerous import BadSignature, Signer
 
 from common.errors import Hint
 from common.origins import NO_ORIGIN, origin_of
-from mturk.profile import MTURK
+from mturk.profile import MARKETPLACE, MTURK
 from plugin.errors import PluginError
 from plugin.settings import PREFIX, Settings
 from round_manager.models import Hit
 
-PROFILES = {MTURK.kind: MTURK}
+PROFILES = {one.kind: one for one in (MARKETPLACE, MTURK)}
 _SALT = "outfox.hit.1"
 TIMEOUT = 5
 # This header distinguishes our pages from a page of the owner's.

@@ -89,7 +89,11 @@ class Settings(BaseSettings):
         "http://127.0.0.1:8000",
         "address of the web app (`outfox serve`); webhooks and ML backends on other machines post to it",
     )
-    crowd_kind: Literal["mturk"] = _setting("mturk", "kind of the crowd; `mturk` includes `outfox marketplace`")
+    crowd_kind: Literal["marketplace", "mturk"] = _setting(
+        "marketplace",
+        "kind of the crowd: `marketplace` is `outfox marketplace`, which proves who accepted a HIT; `mturk` is any "
+        "other marketplace that speaks MTurk's protocol, whose pages get limits instead",
+    )
     crowd_url: str = _setting(
         "http://127.0.0.1:7500",
         "address of the marketplace, which speaks MTurk's protocol as `outfox marketplace` does",
@@ -101,7 +105,9 @@ class Settings(BaseSettings):
     )
     crowd_name: str = _setting("marketplace", "name of the marketplace in the database; never change it")
     crowd_key_id: str = _setting("", "access key id of the requester's account on the marketplace")
-    crowd_key_secret: str = _setting("", "secret of that access key", secret=True)
+    crowd_key_secret: str = _setting(
+        "", "secret of that access key; `outfox serve` also checks proofs of acceptance with it", secret=True
+    )
     crowd_region: str = _setting("us-east-1", "region that requests to the marketplace are signed for")
     crowd_queue_url: str = _setting(
         "", "SQS queue to which the marketplace sends events; default: the marketplace is polled"

@@ -180,7 +180,8 @@ def serve(app: Application, host: str, port: int, workers: int, sync_every: floa
     if not app.settings.label_studio_token:
         click.echo("Label Studio will not be read: the setting label_studio_token is empty", err=True)
     if not app.settings.has_crowd_keys:
-        click.echo("qualifications will not be granted: crowd_key_id or crowd_key_secret is empty", err=True)
+        lost = "access to HIT pages and qualifications" if app.crowd_profile.page.proof else "qualifications"
+        click.echo(f"{lost} will not be granted: crowd_key_id or crowd_key_secret is empty", err=True)
     problem = frame_problem(app.settings)
     if problem:
         click.echo(f"warning: {problem}", err=True)

@@ -24,7 +24,7 @@ from plugin.web import middleware
 from plugin.web.background import Housekeeping, ReadingLoop
 from plugin.web.data_routes import data_pages
 from plugin.web.work.access import MarketSite, PageLimits, PageTokens
-from plugin.web.work.page import HitPages, PackCache
+from plugin.web.work.page import AcceptanceCheck, HitPages, PackCache
 from plugin.web.work.routes import PageCalls, work_blueprint
 from plugin.wiring import Application
 from round_manager.database.store import LazyStore
@@ -227,6 +227,7 @@ def work_pages(application: Application, limits: PageLimits | None = None) -> Bl
     judge = BackendJudge(settings.ml_backend_url, secrets, auth=settings.backend_auth, now=clock.now)
     links, packs = HitLinks(settings.hit_pages, secrets), PackCache(settings.templates_path)
     profile = application.crowd_profile
-    pages = HitPages(store, links, tokens, site, profile.page, packs, clock, rates)
+    acceptance = AcceptanceCheck(profile.page.proof, settings.crowd_key_secret, clock)
+    pages = HitPages(store, links, tokens, site, profile.page, acceptance, packs, clock, rates)
     calls = PageCalls(store, judge, clock, rates, profile.worker_return)
     return work_blueprint(pages, calls, tokens, site, rates)

@@ -29,6 +29,7 @@ from templates import TaskSpec
 
 MICROSECONDS = 1_000_000
 LONGEST_REASON = 1_000
+OVER = "the time for this HIT is over; return it and take another one"
 
 
 @dataclass(frozen=True)
@@ -103,7 +104,7 @@ def open_page(
             session, details.hit, assignment, worker, now=context.now(), submit_to=submit_to
         )
     if work.status is SessionStatus.EXPIRED:
-        raise TimeIsOver("the time for this HIT is over; return it and take another one")
+        raise TimeIsOver(OVER)
     if work.status is SessionStatus.UNCONFIRMED:
         raise HitReassigned
     return details, work

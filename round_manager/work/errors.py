@@ -7,6 +7,7 @@ WorkRefused
 ├── PageUnknown           the page, the HIT or the item is unknown, or of another kind
 ├── PageInputUnreadable   the page sent something that its own script never sends
 ├── HitNotAccepted        the worker only previews the HIT, or the marketplace named no assignment
+├── AcceptanceNotProven   the marketplace did not sign that this worker accepted the HIT
 ├── HitUnavailable        the HIT cannot be started now
 ├── HitReassigned         the marketplace gave the HIT to another worker
 ├── HitIncomplete         items of the HIT are not done yet
@@ -62,6 +63,14 @@ class PageInputUnreadable(WorkRefused):
 
 class HitNotAccepted(WorkRefused):
     """The worker only previews the HIT, or the marketplace named no assignment."""
+
+
+class AcceptanceNotProven(WorkRefused):
+    """The marketplace proves who accepted a HIT, and did not prove it for this page."""
+
+    def __init__(self) -> None:
+        text = "the marketplace did not confirm that you accepted this HIT; open the HIT there and accept it"
+        super().__init__(text, hint=REOPEN_HIT)
 
 
 class HitUnavailable(WorkRefused):

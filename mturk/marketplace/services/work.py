@@ -5,7 +5,7 @@ returns an assignment, its id stays the same, but the pass is deleted. Only hash
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from sqlalchemy import select
@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from mturk.marketplace import errors, worker_actions
 from mturk.marketplace.market import Market
 from mturk.marketplace.tables.base import hash_token
-from mturk.marketplace.tables.people import Requester, Worker
+from mturk.marketplace.tables.people import AccessKey, Requester, Worker
 from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Hit, HitType, SubmitPass
 from mturk.marketplace.worker_actions import HitGroup
 
@@ -40,6 +40,14 @@ class HeldTask:
     def seconds(self) -> int:
         """The total time allotted."""
         return self.milliseconds // 1_000
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """What proves an acceptance to its requester: the secrets of their access keys, and when the proof ends."""
+
+    secrets: tuple[str, ...] = field(repr=False)
+    deadline: datetime
 
 
 @dataclass(frozen=True)
@@ -104,6 +112,15 @@ def find_task(market: Market, worker_id: str, assignment_id: str) -> HeldTask:
         if assignment.status is not AssignmentStatus.ACCEPTED:
             raise errors.AssignmentAlreadySubmitted
         return _task(session, assignment, market.now())
+
+
+def find_acceptance(market: Market, worker_id: str, assignment_id: str) -> Acceptance:
+    """Return what proves that the worker holds the assignment; the newest keys of the requester come first."""
+    with market.read() as session:
+        assignment = worker_actions.find_assignment(session, assignment_id, worker_id)
+        keys = select(AccessKey.secret).join(Hit, Hit.requester_id == AccessKey.requester_id)
+        newest = keys.where(Hit.id == assignment.hit_id).order_by(AccessKey.created_at.desc(), AccessKey.id)
+        return Acceptance(tuple(session.scalars(newest)), assignment.deadline or market.now())
 
 
 def submit_secret(market: Market, worker_id: str, assignment_id: str, login_token: str) -> str:

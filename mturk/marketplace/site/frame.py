@@ -6,16 +6,18 @@ work of the current one. The ids in the form are only compared.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from urllib.parse import urlencode, urlsplit, urlunsplit
+from datetime import datetime
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from flask import Response, abort, g, make_response, render_template, request
 
 from common.origins import origin_of
+from crowd.proof import sign_acceptance
 from mturk.marketplace.market import Market
-from mturk.marketplace.services.work import submit_task
+from mturk.marketplace.services.work import Acceptance, submit_task
 from mturk.marketplace.site import texts
 from mturk.marketplace.site.texts import StatusPage, StatusPageError
-from mturk.profile import MTURK
+from mturk.profile import MTURK, PROOF_PARAMETER
 
 NOT_ACCEPTED = MTURK.page.preview_assignment
 ACCEPTED_PATH = "/s/"
@@ -27,7 +29,7 @@ SANDBOX = (
 )
 MAX_ANSWER_BYTES = 500_000
 # Parameters of the frame that many pages send back; they are not answers.
-FRAME_PARAMETERS = ("assignmentId", "hitId", "workerId", "turkSubmitTo")
+FRAME_PARAMETERS = ("assignmentId", "hitId", "workerId", "turkSubmitTo", PROOF_PARAMETER)
 # Like MTurk, for several fields of one name.
 VALUE_SEPARATOR = "|"
 
@@ -56,6 +58,14 @@ def work_address(page_url: str, hit_id: str, assignment_id: str, worker_id: str,
     """Return the URL of the page for the worker who holds the assignment."""
     parameters = {"assignmentId": assignment_id, "hitId": hit_id, "workerId": worker_id, "turkSubmitTo": submit_url}
     return _with_parameters(page_url, parameters)
+
+
+def proven_address(address: str, acceptance: Acceptance, now: datetime) -> str:
+    """Return the URL with the proof that the worker named in it holds the assignment."""
+    # Pages read the first of several values.
+    parameters = dict(reversed(parse_qsl(urlsplit(address).query, keep_blank_values=True)))
+    proof = sign_acceptance(parameters, acceptance.secrets, issued_at=now, expires_at=acceptance.deadline)
+    return _with_parameters(address, {PROOF_PARAMETER: proof})
 
 
 def submit_to(public_url: str, secret: str) -> str:

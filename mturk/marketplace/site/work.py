@@ -9,7 +9,7 @@ from mturk.marketplace.errors import WorkerActionRefused
 from mturk.marketplace.services import work
 from mturk.marketplace.services.sign_in import set_keeps_going
 from mturk.marketplace.site.auth import SiteAuth
-from mturk.marketplace.site.frame import Frame, preview_address, submit_to, work_address
+from mturk.marketplace.site.frame import Frame, preview_address, proven_address, submit_to, work_address
 from mturk.marketplace.worker_actions import MAX_HELD, HitGroup
 
 SORTS = (("newest", "Newest"), ("reward", "Best paid"), ("many", "Most tasks"))
@@ -82,7 +82,8 @@ class WorkPages:
         secret = work.submit_secret(self._market, worker_id, assignment_id, self._auth.login_token())
         submit_url = submit_to(public_url, secret)
         address = work_address(task.page_url, task.hit_id, task.assignment_id, worker_id, submit_url)
-        frame = Frame(address, task.title, task.frame_height)
+        acceptance = work.find_acceptance(self._market, worker_id, assignment_id)
+        frame = Frame(proven_address(address, acceptance, self._market.now()), task.title, task.frame_height)
         return self._framed("work.html", frame, task=task, origin=origin_of(public_url))
 
     def _ask_return(self, assignment_id: str) -> str:

@@ -15,7 +15,15 @@ from plugin.backend_client import BackendUnavailable, BackendVerdictRejected, Ju
 from plugin.errors import PluginError
 from plugin.web.middleware import INTERNAL_ERROR, ApiError
 from round_manager.errors import RoundManagerError, StaleVerdict
-from round_manager.work.errors import RETURN_HIT, OtherText, PageInputUnreadable, TextTooLong, TimeIsOver, WorkRefused
+from round_manager.work.errors import (
+    RETURN_HIT,
+    AcceptanceNotProven,
+    OtherText,
+    PageInputUnreadable,
+    TextTooLong,
+    TimeIsOver,
+    WorkRefused,
+)
 
 UNFORESEEN = 500
 AWAY = "we cannot store anything at the moment; what you wrote stays on the page, and we try again"
@@ -71,6 +79,7 @@ FOR_WORKERS: tuple[tuple[type[CodedError], int, str], ...] = (
     (TimeIsOver, 410, "over"),
     (OtherText, 409, "changed"),
     (PageInputUnreadable, 400, "refused"),
+    (AcceptanceNotProven, 403, "refused"),
     (WorkRefused, 409, "refused"),
     (PageGone, 401, "gone"),
     (SlowDown, 429, "slow_down"),

@@ -2,16 +2,19 @@
 
 import threading
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
 from uuid import UUID
 
 from common.clock import Clock
 from crowd.profile import PageParameters
+from crowd.proof import ProofExpired, ProofInvalid, verify_acceptance
 from plugin.crowd import HitLinks
-from plugin.errors import PluginError
+from plugin.errors import PluginError, SettingsError
 from plugin.labelstudio.editor import editor_bundle
+from plugin.settings import PREFIX
 from plugin.web.work.access import MarketSite, OpenPage, PageLimits, PageTokens
 from plugin.web.work.errors import PageError, PageGone
 from plugin.web.work.page_json import quiz_items
@@ -20,8 +23,8 @@ from round_manager.labelstudio.projects import instructions_html
 from round_manager.models import HitKind
 from round_manager.services import work as services
 from round_manager.services.context import ServiceContext
-from round_manager.services.work import HitDetails
-from round_manager.work.errors import REOPEN_HIT, PageUnknown
+from round_manager.services.work import OVER, HitDetails
+from round_manager.work.errors import REOPEN_HIT, AcceptanceNotProven, PageUnknown, TimeIsOver
 from templates import Pack, find_pack, load_pack
 from templates.payloads import Json, Template, sample_task, template_xml
 
@@ -73,6 +76,30 @@ class PackContent:
 
 
 @dataclass(frozen=True)
+class AcceptanceCheck:
+    """Requires the marketplace's proof that a worker accepted a HIT; `parameter` is empty where there is none."""
+
+    parameter: str
+    secret: str = field(repr=False)
+    clock: Clock
+
+    def require(self, query: Mapping[str, str]) -> datetime | None:
+        """Return when the page's proof was issued; None if the marketplace proves nothing. Refuse a missing proof."""
+        if not self.parameter:
+            return None
+        if not self.secret:
+            keys = f"{PREFIX}CROWD_KEY_ID and {PREFIX}CROWD_KEY_SECRET"
+            raise SettingsError(f"proofs of acceptance cannot be checked without the requester's key: set {keys}")
+        signed = {name: value for name, value in query.items() if name != self.parameter}
+        try:
+            return verify_acceptance(query.get(self.parameter, ""), signed, self.secret, now=self.clock.now())
+        except ProofInvalid as error:
+            raise AcceptanceNotProven from error
+        except ProofExpired as error:
+            raise TimeIsOver(OVER) from error
+
+
+@dataclass(frozen=True)
 class HitPages:
     """Creates the setup of a HIT's page."""
 
@@ -81,6 +108,7 @@ class HitPages:
     tokens: PageTokens
     site: MarketSite
     parameters: PageParameters
+    acceptance: AcceptanceCheck
     packs: PackCache
     clock: Clock
     limits: PageLimits
@@ -95,6 +123,7 @@ class HitPages:
         if self.parameters.submit_to and not self.site.accepts(visit.submit_to):
             text = "this page was opened from a place that is not the marketplace; open the HIT there again"
             raise PageUnknown(text, hint=REOPEN_HIT)
+        self.acceptance.require(query)
         details, work = services.open_page(
             context,
             public_id,
@@ -159,7 +188,7 @@ def error_setup(error: PageError) -> Json:
         "editor": None,
         "config": "",
         "sample": None,
-        "error": {"title": title, "text": error.text, "give_back": error.should_return},
+        "error": {"title": title, "text": error.text, "code": error.code, "give_back": error.should_return},
     }
 
 

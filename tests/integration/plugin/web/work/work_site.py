@@ -4,19 +4,22 @@ import json
 import re
 import threading
 from dataclasses import dataclass
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import requests
 from werkzeug.serving import WSGIRequestHandler, make_server
 
 from common.clock import SystemClock
+from crowd.proof import sign_acceptance
 from ml_backend.serving.auth import BasicAuth
 from ml_backend.serving.service import VerdictService
 from ml_backend.serving.web import backend_app
 from ml_backend.verdict import VerdictSigner
+from mturk.profile import MARKETPLACE
 from plugin.crowd import HitLinks
 from plugin.settings import Settings
 from plugin.web.app import web_app, work_pages
@@ -33,6 +36,8 @@ from tests.fakes.target import FakeTarget
 SITE = "http://market.example:7500"
 SUBMIT_TO = f"{SITE}/s/a-pass"
 SECRET = "the-secret-of-links-tokens-and-verdicts"
+KEY_SECRET = "the-secret-of-the-requesters-access-key"
+PROOF, PREVIEW = MARKETPLACE.page.proof, MARKETPLACE.page.preview_assignment
 PATIENCE = 30.0
 # Values that no page sends as its active time.
 ODD_TIMES: tuple[object, ...] = (-1, 1.5, 1e300, "7", True, [7], {}, 10**30)
@@ -83,6 +88,8 @@ class WorkSite:
             ml_backend_url=self.backend.url,
             ml_backend_auth="web:pass",
             crowd_site_url=SITE,
+            crowd_key_id="AKID",
+            crowd_key_secret=KEY_SECRET,
         )
         self.limits: PageLimits | None = None
         self._application = self._new_application()
@@ -105,7 +112,17 @@ class WorkSite:
         self._application.lazy_store.close()
 
     def address(self, hit: Hit, **told: str) -> str:
-        """The HIT's link with what a marketplace adds, on the port where we are."""
+        """The HIT's link with what our marketplace adds, on the port where we are."""
+        link = self.claimed_address(hit, **told)
+        if told.get("assignmentId", PREVIEW) == PREVIEW:
+            return link
+        parameters, now = dict(parse_qsl(urlsplit(link).query, keep_blank_values=True)), self.campaign.clock.now()
+        deadline = now + timedelta(seconds=hit.assignment_seconds)
+        proof = sign_acceptance(parameters, [KEY_SECRET], issued_at=now, expires_at=deadline)
+        return f"{link}&{urlencode({PROOF: proof})}"
+
+    def claimed_address(self, hit: Hit, **told: str) -> str:
+        """The HIT's link with parameters that anyone can invent."""
         return f"{self.links.url(hit)}&{urlencode(told)}".replace(Settings().web_url, self.web.url)
 
     def get(self, hit: Hit, **told: str) -> requests.Response:

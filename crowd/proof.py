@@ -1,0 +1,65 @@
+"""Proofs of acceptance: a marketplace signs the parameters with which it opens a HIT's page in its frame.
+
+A page's parameters name an assignment and a worker, and anyone can invent both. A marketplace that shares a secret with
+the requester can add a signature over all of them: only it can say which worker holds which assignment. The signature
+is one more query parameter, which pages that do not know it ignore.
+
+The key is derived from the secret of the requester's access key, which both sides have already. A marketplace signs
+with every key of the requester, so that keys can be replaced while work is under way.
+"""
+
+import base64
+import hashlib
+import hmac
+import json
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from crowd.errors import CrowdError
+
+_KEY = b"outfox acceptance proof 1"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
+_SEPARATOR = "."
+# A requester has one key, and two while one is replaced.
+MOST_KEYS = 5
+# The clocks of two machines differ.
+LEEWAY = timedelta(minutes=1)
+
+
+class ProofInvalid(CrowdError):
+    """The proof of acceptance is missing, or is not the marketplace's signature over these parameters."""
+
+
+class ProofExpired(CrowdError):
+    """The proof of acceptance was valid until the assignment's deadline."""
+
+
+def sign_acceptance(
+    parameters: Mapping[str, str], secrets: Iterable[str], *, issued_at: datetime, expires_at: datetime
+) -> str:
+    """Return the proof for a page's query parameters, which each of the secrets verifies."""
+    times = [str((at - _EPOCH) // _MILLISECOND) for at in (issued_at, expires_at)]
+    signed = [_signature(secret, times, parameters) for secret in list(secrets)[:MOST_KEYS]]
+    return _SEPARATOR.join([*times, *signed])
+
+
+def verify_acceptance(proof: str, parameters: Mapping[str, str], secret: str, *, now: datetime) -> datetime:
+    """Return when the proof was issued; `parameters` are those of the page without the proof itself."""
+    issued, expires, *signatures = proof.split(_SEPARATOR, maxsplit=MOST_KEYS + 1) + [""] * 2
+    wanted = _signature(secret, [issued, expires], parameters)
+    if not any(hmac.compare_digest(one.encode(errors="replace"), wanted.encode()) for one in signatures):
+        raise ProofInvalid("the marketplace did not sign these parameters")
+    if now > _time(expires) + LEEWAY:
+        raise ProofExpired("the time of the assignment is over")
+    return _time(issued)
+
+
+def _signature(secret: str, times: list[str], parameters: Mapping[str, str]) -> str:
+    key = hmac.digest(secret.encode(), _KEY, hashlib.sha256)
+    text = json.dumps([*times, *sorted(parameters.items())])
+    return base64.urlsafe_b64encode(hmac.digest(key, text.encode(), hashlib.sha256)).rstrip(b"=").decode()
+
+
+def _time(milliseconds: str) -> datetime:
+    return _EPOCH + int(milliseconds) * _MILLISECOND
