@@ -19,7 +19,7 @@ from crowd.errors import CrowdError
 
 _KEY = b"outfox acceptance proof 1"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MILLISECOND = timedelta(milliseconds=1)
+_MICROSECOND = timedelta(microseconds=1)
 _SEPARATOR = "."
 # A requester has one key, and two while one is replaced.
 MOST_KEYS = 5
@@ -39,7 +39,7 @@ def sign_acceptance(
     parameters: Mapping[str, str], secrets: Iterable[str], *, issued_at: datetime, expires_at: datetime
 ) -> str:
     """Return the proof for a page's query parameters, which each of the secrets verifies."""
-    times = [str((at - _EPOCH) // _MILLISECOND) for at in (issued_at, expires_at)]
+    times = [str((at - _EPOCH) // _MICROSECOND) for at in (issued_at, expires_at)]
     signed = [_signature(secret, times, parameters) for secret in list(secrets)[:MOST_KEYS]]
     return _SEPARATOR.join([*times, *signed])
 
@@ -61,5 +61,5 @@ def _signature(secret: str, times: list[str], parameters: Mapping[str, str]) -> 
     return base64.urlsafe_b64encode(hmac.digest(key, text.encode(), hashlib.sha256)).rstrip(b"=").decode()
 
 
-def _time(milliseconds: str) -> datetime:
-    return _EPOCH + int(milliseconds) * _MILLISECOND
+def _time(microseconds: str) -> datetime:
+    return _EPOCH + int(microseconds) * _MICROSECOND

@@ -1,4 +1,5 @@
-// The calls to our server: each carries the page's token, and fails with one sentence for the worker.
+// The calls to our server: each carries the page's token and the browser's key, and fails with one sentence for the
+// worker.
 
 const UNREACHABLE = "We cannot be reached at the moment. What you wrote stays on this page, and we try again.";
 const UNREADABLE = "Something failed on our side. What was stored before is safe, and we try again.";
@@ -12,14 +13,15 @@ export class ApiError extends Error {
 }
 
 export class ApiClient {
-  constructor(api, token) {
+  constructor(api, token, browser) {
     this.api = api;
     this.token = token;
+    this.browser = browser;
   }
 
   // Returns the response's JSON, or throws an ApiError.
   async call(method, path, body, {keepalive = false} = {}) {
-    const headers = {Authorization: `Bearer ${this.token}`};
+    const headers = {Authorization: `Bearer ${this.token}`, "X-Outfox-Browser": this.browser};
     if (body !== undefined) headers["Content-Type"] = "application/json";
     let response;
     try {

@@ -9,8 +9,9 @@ const AWAY = "Not saved yet: we cannot be reached. We try again.";
 
 export class Drafts {
   // `failed` gets errors that a retry cannot resolve, and the mark that was sent.
-  constructor(client, failed) {
+  constructor(client, session, failed) {
     this.client = client;
+    this.session = session;
     this.failed = failed;
     this.waiting = new Map();
     this.sending = false;
@@ -64,9 +65,10 @@ export class Drafts {
 
   async sendOne(item) {
     let sent;
+    let answer;
     this.showState("saving", "Saving…");
     try {
-      await retryUntilDone(
+      answer = await retryUntilDone(
         () => {
           sent = this.waiting.get(item);
           return sent === undefined ? null : this.client.put(this.place(item), sent);
@@ -82,11 +84,15 @@ export class Drafts {
       this.failed(error, sent.mark);
       return;
     }
-    if (this.waiting.get(item) === sent) this.drop(item);
+    if (this.waiting.get(item) !== sent) return;
+    if (answer?.stored === false) {
+      this.waiting.delete(item);
+      this.showState("saved", "Draft kept in this tab");
+    } else this.drop(item);
   }
 
   key(item) {
-    return `outfox.draft.${this.client.token}.${item}`;
+    return `outfox.draft.${this.session}.${item}`;
   }
 
   place(item) {

@@ -17,7 +17,7 @@ export class Items {
     // An error shows when the editor is opened.
     this.editor.load().catch(() => {});
     this.at = 0;
-    this.drafts = new Drafts(page.client, (error, mark) => {
+    this.drafts = new Drafts(page.client, page.setup.session, (error, mark) => {
       // If the text was skipped or is being asked about here, that call reports the change.
       const isNews = error.kind === "changed" && mark === this.mark && !isBusy();
       if (isNews || ["over", "gone"].includes(error.kind)) page.failed(error);

@@ -5,7 +5,7 @@ import {Items} from "./work-items.js";
 import {ApiClient, ApiError, retryUntilDone} from "./work-api.js";
 import {Quiz} from "./work-quiz.js";
 import {
-  announce, at, clearError, dollars, isBusy, localMemory, once, openDialog, setText, showError, showScreen, tabMemory,
+  announce, at, browserKey, clearError, dollars, isBusy, localMemory, once, openDialog, setText, showError, showScreen, tabMemory,
 } from "./work-screen.js";
 
 const setup = JSON.parse(at("setup").textContent);
@@ -29,7 +29,7 @@ const HINTS = {
 class Page {
   constructor() {
     this.setup = setup;
-    this.client = new ApiClient(setup.api, setup.token);
+    this.client = new ApiClient(setup.api, setup.token, setup.preview ? "" : browserKey());
     this.timer = new Timer(() => this.timeIsUp());
     this.work = setup.kind === "quiz" ? new Quiz(this) : new Items(this);
   }
@@ -224,8 +224,8 @@ const sampleState = () => {
 
 // Nothing of the task is shown or loaded before its warning is accepted.
 const consented = () => new Promise((agreed) => {
-  // The address names the worker and the assignment: the next worker in this window is asked again.
-  const known = `outfox.consent.${location.pathname}${location.search}`;
+  // The next worker in this window has another session, and is asked again.
+  const known = `outfox.consent.${location.pathname}.${setup.session}`;
   if (!setup.task.consent || tabMemory.get(known) === "yes") {
     agreed();
     return;

@@ -6,6 +6,7 @@ PluginError
 """
 
 import json
+import secrets
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ MAX_ATTEMPTS = 12
 TOO_MANY_REQUESTS = 429
 SERVER_ERROR = 500
 SETUP = "setup"
+# The header with the key that the page's script keeps in the browser.
+BROWSER = "X-Outfox-Browser"
 Attributes = list[tuple[str, str | None]]
 
 
@@ -48,6 +51,7 @@ class Browser:
         self._delays = delays
         self._session = requests.Session()
         self._session.trust_env = False  # A proxy cannot reach this machine's ports.
+        self._key = secrets.token_hex(16)
         self._lost_answer = False
 
     def close(self) -> None:
@@ -83,7 +87,7 @@ class Browser:
         return found
 
     def _request(self, method: str, url: str, *, token: str = "", **content: Any) -> requests.Response:
-        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        headers = {"Authorization": f"Bearer {token}", BROWSER: self._key} if token else {}
         for attempt in range(MAX_ATTEMPTS):
             if self._stop.is_set():
                 raise SimulationStopped("the simulation was stopped")

@@ -183,6 +183,11 @@ class WorkSession(table.Numbered):
     active_ms: Mapped[int] = mapped_column(default=0)
     # A fingerprint of this acceptance's submit URL; another one means that the HIT was returned and accepted again.
     acceptance: Mapped[str | None] = mapped_column(LimitedText(64), default=None)
+    # A fingerprint of the browser that the page belongs to, since when (by the marketplace's clock if it proved the
+    # acceptance), and about when that browser called last.
+    browser: Mapped[str | None] = mapped_column(LimitedText(64), default=None)
+    bound_at: Mapped[datetime | None] = mapped_column(default=None)
+    browser_seen_at: Mapped[datetime | None] = mapped_column(default=None)
 
 
 class Worker(table.Numbered):

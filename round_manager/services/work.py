@@ -20,10 +20,12 @@ from common.errors import CodedError
 from ml_backend.judge import Judge
 from round_manager.models import Attempt, Hit, HitKind, QuizResult, Round, SessionStatus, Task, WorkSession, spec_of
 from round_manager.services.context import ServiceContext
-from round_manager.work import attempts, creation, quizzes, reports, session_start, sessions, validation_work
+from round_manager.work import attempts, browsers, creation, quizzes, reports, session_start, sessions, validation_work
 from round_manager.work.attempts import CreationItem, ReadInput
+from round_manager.work.browsers import PageBrowser
 from round_manager.work.errors import HitReassigned, PageUnknown, TimeIsOver, WorkRefused
 from round_manager.work.leases import SWEPT_AT_ONCE
+from round_manager.work.sessions import SessionContext
 from round_manager.work.validation_work import Judgement, ValidationItem
 from templates import TaskSpec
 
@@ -91,9 +93,13 @@ def open_page(
     worker: str,
     *,
     submit_to: str = "",
+    is_proven: bool = True,
     before_new: Callable[[], None] = lambda: None,
 ) -> tuple[HitDetails, WorkSession]:
-    """Return the session of a worker who accepted the HIT; `before_new` may refuse to create one."""
+    """Return the session of a worker who accepted the HIT; `before_new` may refuse to create one.
+
+    The number of pages is limited if the marketplace did not prove the acceptance.
+    """
     with context.store.read() as session:
         is_known = session_start.has_session(session, _hit(session, hit).hit, assignment, worker)
     if not is_known:
@@ -101,13 +107,29 @@ def open_page(
     with context.store.write() as session:
         details = _hit(session, hit)
         work = session_start.open_session(
-            session, details.hit, assignment, worker, now=context.now(), submit_to=submit_to
+            session,
+            details.hit,
+            assignment,
+            worker,
+            now=context.now(),
+            submit_to=submit_to,
+            is_proven=is_proven,
         )
     if work.status is SessionStatus.EXPIRED:
         raise TimeIsOver(OVER)
     if work.status is SessionStatus.UNCONFIRMED:
         raise HitReassigned
     return details, work
+
+
+def admit_browser(context: ServiceContext, page: UUID, browser: PageBrowser) -> bool:
+    """Let a browser use the page, or raise PageInOtherBrowser; return whether it is a guest."""
+    now = context.now()
+    with context.store.read() as session:
+        if browsers.is_own(session, page, browser, now=now):
+            return False
+    with context.store.write() as session:
+        return browsers.admit(session, page, browser, now=now)
 
 
 def page_state(context: ServiceContext, page: UUID) -> PageState:
@@ -152,14 +174,14 @@ def ask_target(
     *,
     mark: str,
     read: ReadInput,
-    draft: Mapping[str, Any],
-    before_asking: Callable[[WorkSession], None] = lambda _work: None,
+    draft: Mapping[str, Any] | None,
+    before_asking: Callable[[SessionContext], None] = lambda _at: None,
 ) -> AttemptResult:
     """Put what is on the page to the target and store the attempt; the same input again uses no further attempt.
 
     Everything is checked before the model is asked, without a lock, and again in the transaction that stores the
-    attempt: another window may have skipped the text meanwhile, or the time may be over. The draft is stored with the
-    attempt, or on its own if the model cannot be asked.
+    attempt: another window may have skipped the text meanwhile, or the time may be over. If there is a draft, it is
+    stored with the attempt, or on its own if the model cannot be asked.
     """
     with context.store.read() as session:
         at = sessions.session_context(session, sessions.find_session(session, page))
@@ -170,22 +192,25 @@ def ask_target(
         if known is not None:
             return _attempt_result(shown, known, repeated=True)
         request = attempts.check_attempt(session, at, shown, asked, now=context.now())
-        sessions.check_draft(draft)
-    before_asking(at.work)
+        if draft is not None:
+            sessions.check_draft(draft)
+    before_asking(at)
     began = time.monotonic()
     try:
         verdict = judge.judge(request)
     except CodedError:
-        with suppress(WorkRefused), context.store.write() as session:
-            attempts.lock_item(session, at.work, item)[1].check_mark(mark)
-            sessions.save_draft(session, at.work, item, draft, now=context.now())
+        if draft is not None:
+            with suppress(WorkRefused), context.store.write() as session:
+                attempts.lock_item(session, at.work, item)[1].check_mark(mark)
+                sessions.save_draft(session, at.work, item, draft, now=context.now())
         raise
     latency_us = int((time.monotonic() - began) * MICROSECONDS)
     with context.store.write() as session:
         at, shown = attempts.lock_item(session, sessions.find_session(session, page), item)
         shown.check_mark(mark)
         attempt = attempts.record_attempt(session, at, shown, asked, verdict, latency_us=latency_us, now=context.now())
-        shown.row.draft = dict(draft)
+        if draft is not None:
+            shown.row.draft = dict(draft)
     return _attempt_result(shown, attempt, repeated=False)
 
 

@@ -5,10 +5,12 @@ WorkRefused
 ├── NothingToDo           there is nothing for this worker now
 ├── OtherText             the page shows a text that its example no longer has
 ├── PageUnknown           the page, the HIT or the item is unknown, or of another kind
+├── PageInOtherBrowser    the page belongs to another browser
 ├── PageInputUnreadable   the page sent something that its own script never sends
 ├── HitNotAccepted        the worker only previews the HIT, or the marketplace named no assignment
 ├── AcceptanceNotProven   the marketplace did not sign that this worker accepted the HIT
 ├── HitUnavailable        the HIT cannot be started now
+│   └── TooManyPages      more pages of the HIT were opened than it can have
 ├── HitReassigned         the marketplace gave the HIT to another worker
 ├── HitIncomplete         items of the HIT are not done yet
 ├── WorkerBlocked         the worker may not work on this task
@@ -54,6 +56,14 @@ class PageUnknown(WorkRefused):
     """The page, the HIT or the item is unknown, or of another kind."""
 
 
+class PageInOtherBrowser(WorkRefused):
+    """The page belongs to another browser, which opened it first."""
+
+    def __init__(self) -> None:
+        text = "this HIT is open in another browser; continue there, or open the HIT again on the marketplace"
+        super().__init__(text, hint=REOPEN_HIT)
+
+
 class PageInputUnreadable(WorkRefused):
     """The page sent something that its own script never sends."""
 
@@ -75,6 +85,14 @@ class AcceptanceNotProven(WorkRefused):
 
 class HitUnavailable(WorkRefused):
     """The HIT cannot be started now."""
+
+
+class TooManyPages(HitUnavailable):
+    """More pages of the HIT were opened than it can have, and the marketplace proves none of them."""
+
+    def __init__(self) -> None:
+        text = "too many pages of this HIT were opened; return it, please, and take another one"
+        super().__init__(text, hint=RETURN_HIT)
 
 
 class HitReassigned(WorkRefused):

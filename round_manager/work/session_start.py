@@ -1,13 +1,15 @@
 """The start of a session: a worker opens the page of a HIT, and gets work.
 
-The marketplace's frame names an assignment and a worker, but signs neither. A session is created for what was claimed,
-found again when the page is reloaded, and trusted only once the marketplace itself lists the same three.
+A session is created for the assignment and the worker that the marketplace's frame names, found again when the page is
+reloaded, and trusted only once the marketplace itself lists the same three. Where the marketplace does not prove who
+accepted a HIT, anyone with its link can claim to be any worker; then a HIT has a limited number of pages.
 """
 
 import hashlib
 from datetime import datetime, timedelta
+from typing import Any
 
-from sqlalchemy import delete, or_, select, update
+from sqlalchemy import ColumnElement, delete, exists, or_, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.database.columns import public_id
@@ -37,6 +39,11 @@ from round_manager.work.sessions import lock_session, session_context, sweep
 from round_manager.work.validation_work import assign_examples
 
 LONGEST_ID = 255
+# Without a proof, workers of whom the marketplace has confirmed nothing yet can have this many pages of a HIT, at once
+# and in total: people return HITs, and their pages stay open for a while. One worker, who may return it too, has few.
+OPEN_PAGES_PER_PLACE, MORE_OPEN_PAGES = 2, 3
+PAGES_PER_PLACE, MORE_PAGES = 4, 10
+PAGES_PER_WORKER = 3
 NOT_THERE = (HitStatus.PLANNED, HitStatus.HELD, HitStatus.REFUSED, HitStatus.DISPOSED)
 
 
@@ -47,7 +54,14 @@ def has_session(session: Session, hit: Hit, assignment: str, worker: str) -> boo
 
 
 def open_session(
-    session: Session, hit: Hit, assignment: str, worker: str, *, now: datetime, submit_to: str = ""
+    session: Session,
+    hit: Hit,
+    assignment: str,
+    worker: str,
+    *,
+    now: datetime,
+    submit_to: str = "",
+    is_proven: bool = True,
 ) -> WorkSession:
     """Return the session of this worker and assignment, with its items; the same one on each load.
 
@@ -71,10 +85,36 @@ def open_session(
         if found is None:
             raise problem
         return found
+    if found is None and not is_proven:
+        _check_pages(session, hit, worker)
     work = _make(session, hit, assignment, worker, now) if found is None else _begin_again(session, hit, found, now)
     work.acceptance = _fingerprint(submit_to)
     session.flush()
     return work
+
+
+def _check_pages(session: Session, hit: Hit, worker: str) -> None:
+    """Raise TooManyPages if the HIT, or this worker on it, has as many unproven pages as it can have."""
+    pages = select(WorkSession.status, Worker.external_id, _is_known(WorkSession.worker_id).label("is_known"))
+    pages = pages.join(Worker, Worker.id == WorkSession.worker_id).where(WorkSession.hit_id == hit.id)
+    found = session.execute(pages).all()
+    if sum(one.external_id == worker for one in found) >= PAGES_PER_WORKER:
+        raise errors.TooManyPages
+    mine = select(Worker.id).where(Worker.marketplace == hit.marketplace, Worker.external_id == worker)
+    if session.scalar(select(_is_known(mine.scalar_subquery()))):
+        return
+    strangers = [one.status for one in found if not one.is_known]
+    places = hit.max_assignments
+    if (
+        len(strangers) >= PAGES_PER_PLACE * places + MORE_PAGES
+        or strangers.count(SessionStatus.OPEN) >= OPEN_PAGES_PER_PLACE * places + MORE_OPEN_PAGES
+    ):
+        raise errors.TooManyPages
+
+
+def _is_known(worker_id: Any) -> ColumnElement[bool]:
+    """Return the condition that the marketplace has confirmed work of that worker."""
+    return exists().where(Assignment.worker_id == worker_id)
 
 
 def _make(session: Session, hit: Hit, assignment: str, worker: str, now: datetime) -> WorkSession:
@@ -125,6 +165,7 @@ def _begin_again(session: Session, hit: Hit, found: WorkSession, now: datetime) 
         return work
     end_leases(session, [work.id], LeaseEnd.EXPIRED, now=now)
     work.status, work.active_ms = SessionStatus.OPEN, 0
+    work.browser = work.bound_at = work.browser_seen_at = None
     work.started_at, work.expires_at = now, now + timedelta(seconds=hit.assignment_seconds)
     written = select(Example.item).where(Example.session_id == work.id, Example.session_id.is_not(None))
     mine = WorkItem.session_id == work.id

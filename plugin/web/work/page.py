@@ -123,16 +123,17 @@ class HitPages:
         if self.parameters.submit_to and not self.site.accepts(visit.submit_to):
             text = "this page was opened from a place that is not the marketplace; open the HIT there again"
             raise PageUnknown(text, hint=REOPEN_HIT)
-        self.acceptance.require(query)
+        proven_at = self.acceptance.require(query)
         details, work = services.open_page(
             context,
             public_id,
             visit.assignment_id,
             visit.worker_id,
             submit_to=visit.submit_to,
+            is_proven=proven_at is not None,
             before_new=lambda: self.limits.open(public_id),
         )
-        return self._setup(details, self.tokens.make(OpenPage(work.public_id, visit.submit_to)))
+        return self._setup(details, OpenPage(work.public_id, visit.submit_to, proven_at))
 
     def _checked(self, hit: str, key: str) -> UUID:
         try:
@@ -140,15 +141,16 @@ class HitPages:
         except PluginError as error:
             raise PageGone(f"{error}; open the HIT again on the marketplace", hint=REOPEN_HIT) from error
 
-    def _setup(self, shown: HitDetails, token: str | None) -> Json:
+    def _setup(self, shown: HitDetails, page: OpenPage | None) -> Json:
         kind, spec = shown.hit.kind, shown.spec
         pack = self.packs.find(shown.task.name, shown.task.folder)
         bonus = spec.pay.fooled_bonus_cents if kind is HitKind.CREATE else 0
         warning = spec.work.content_warning
         return {
             "kind": kind.value,
-            "preview": token is None,
-            "token": token,
+            "preview": page is None,
+            "session": page.session.hex if page else None,
+            "token": self.tokens.make(page) if page else None,
             "api": API,
             "task": {
                 "title": spec.title,
@@ -164,7 +166,7 @@ class HitPages:
             },
             "editor": None if kind is HitKind.QUIZ else editor_json(),
             "config": "" if kind is HitKind.QUIZ else pack.config(TEMPLATES[kind]),
-            "sample": self._sample(shown, pack) if token is None else None,
+            "sample": self._sample(shown, pack) if page is None else None,
             "error": None,
         }
 
@@ -181,6 +183,7 @@ def error_setup(error: PageError) -> Json:
     return {
         "kind": HitKind.CREATE.value,
         "preview": False,
+        "session": None,
         "token": None,
         "api": API,
         "task": task,

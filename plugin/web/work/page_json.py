@@ -54,6 +54,12 @@ def state_json(page: PageState) -> Json:
     }
 
 
+def for_guest(item: Json) -> Json:
+    """Return an item as a browser sees it that is not the page's own: without what was typed in the other one."""
+    hidden: Json = {"draft": None, "verdicts": [], "last": None, "given": None}
+    return {name: hidden.get(name, value) for name, value in item.items()}
+
+
 def creation_json(item: CreationItem) -> Json:
     """Return one example to write."""
     spec = item.spec

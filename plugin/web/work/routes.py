@@ -20,7 +20,7 @@ from plugin.crowd import OURS
 from plugin.labelstudio.editor import PAGES, add_files, own_address
 from plugin.web.middleware import GUARDED, REQUEST_ID, SECONDS_UNTIL_RETRY, read_body
 from plugin.web.work import page_json
-from plugin.web.work.access import MarketSite, OpenPage, PageLimits, PageTokens
+from plugin.web.work.access import BROWSER, BrowserGuard, MarketSite, OpenPage, PageLimits, PageTokens
 from plugin.web.work.errors import UNFORESEEN, PageError, page_error
 from plugin.web.work.page import API, HitPages, error_setup
 from round_manager.database.store import LazyStore
@@ -47,26 +47,31 @@ class PageCalls:
 
     def state(self, page: OpenPage) -> Json:
         """Return everything on the page."""
-        return page_json.state_json(services.page_state(self._context, page.session))
+        state = page_json.state_json(services.page_state(self.context(), page.session))
+        return {**state, "items": [self._item(page, one) for one in state["items"]]}
 
     def draft(self, page: OpenPage, item: int, body: Json) -> Json:
-        """Store what the editor holds."""
+        """Store what the editor holds; a guest's tab keeps it itself."""
         draft = {"result": page_json.result_in(body)}
-        services.save_page_draft(self._context, page.session, item, draft, read_mark=lambda: page_json.mark_in(body))
+        if page.is_guest:
+            return {"stored": False}
+        services.save_page_draft(self.context(), page.session, item, draft, read_mark=lambda: page_json.mark_in(body))
         return {}
 
     def ask(self, page: OpenPage, item: int, body: Json) -> Json:
         """Return what the target says."""
         result = page_json.result_in(body)
         outcome = services.ask_target(
-            self._context,
+            self.context(),
             self.judge,
             page.session,
             item,
             mark=page_json.mark_in(body),
             read=page_json.reader(result, only_attempt=True),
-            draft={"result": result},
-            before_asking=lambda work: self.limits.ask(work.worker_id, work.hit_id),
+            draft=None if page.is_guest else {"result": result},
+            before_asking=lambda at: self.limits.ask(
+                at.work.worker_id, at.hit.id, places=None if page.proven_at else at.hit.max_assignments
+            ),
         )
         verdict = page_json.verdict_json(outcome.spec, outcome.attempt, outcome.number)
         return {"verdict": verdict, "tries_used": outcome.used, "again": outcome.repeated}
@@ -74,51 +79,51 @@ class PageCalls:
     def submit(self, page: OpenPage, item: int, body: Json) -> Json:
         """Submit an example."""
         submitted = services.submit_example(
-            self._context,
+            self.context(),
             page.session,
             item,
             mark=page_json.mark_in(body),
             read=page_json.reader(page_json.result_in(body)),
             active_ms=page_json.active_in(body),
         )
-        return page_json.creation_json(submitted)
+        return self._item(page, page_json.creation_json(submitted))
 
     def skip(self, page: OpenPage, item: int, body: Json) -> Json:
         """Return the item with another context."""
         shown = services.skip_context(
-            self._context,
+            self.context(),
             page.session,
             item,
             mark=page_json.mark_in(body),
             reason=page_json.text_in(body, "reason").strip(),
             active_ms=page_json.active_in(body),
         )
-        return page_json.creation_json(shown)
+        return self._item(page, page_json.creation_json(shown))
 
     def report(self, page: OpenPage, item: int | None, body: Json) -> Json:
         """Report a problem to the owner."""
-        services.report_problem(self._context, page.session, item, page_json.text_in(body, "text"))
+        services.report_problem(self.context(), page.session, item, page_json.text_in(body, "text"))
         return {}
 
     def judgement(self, page: OpenPage, item: int, body: Json) -> Json:
         """Store a judgement; what the editor held comes back with it."""
-        draft = {"result": page_json.result_in(body)} if "result" in body else None
+        draft = {"result": page_json.result_in(body)} if "result" in body and not page.is_guest else None
         spec, judged = services.judge_example(
-            self._context,
+            self.context(),
             page.session,
             item,
             read=lambda spec, shown: page_json.judgement_in(spec, shown, body),
             draft=draft,
             active_ms=page_json.active_in(body),
         )
-        return page_json.validation_json(spec, judged)
+        return self._item(page, page_json.validation_json(spec, judged))
 
     def quiz(self, page: OpenPage, body: Json) -> Json:
         """Score the answers of a quiz."""
         answers = body.get("answers")
         if not isinstance(answers, Sequence) or isinstance(answers, str):
             raise PageInputUnreadable
-        taken = services.take_quiz(self._context, page.session, answers)
+        taken = services.take_quiz(self.context(), page.session, answers)
         return page_json.quiz_json(taken.spec, taken.result, taken.attempts_left)
 
     def beat(self, page: OpenPage, body: Json) -> Json:
@@ -126,19 +131,23 @@ class PageCalls:
         active = page_json.active_in(body)
         if active is None:
             raise PageInputUnreadable
-        services.record_active_time(self._context, page.session, active)
+        services.record_active_time(self.context(), page.session, active)
         return {}
 
     def finish(self, page: OpenPage) -> Json:
         """Return the form that submits the HIT on the marketplace; the same one each time."""
-        work = services.finish_page(self._context, page.session)
+        work = services.finish_page(self.context(), page.session)
         answers = {"session": work.public_id.hex}
         form = self.worker_return.form(page.submit_to, work.claimed_assignment, answers)
         return {"submit": {"url": form.url, "method": form.method, "fields": dict(form.fields)}}
 
-    @property
-    def _context(self) -> ServiceContext:
+    def context(self) -> ServiceContext:
+        """Return what the use cases work with."""
         return ServiceContext(self.store.open(), self.clock)
+
+    @staticmethod
+    def _item(page: OpenPage, item: Json) -> Json:
+        return page_json.for_guest(item) if page.is_guest else item
 
 
 def work_blueprint(
@@ -149,10 +158,12 @@ def work_blueprint(
     add_files(blueprint)
     blueprint.add_url_rule("/hits/<hit>", PAGE, lambda hit: _rendered(pages.setup(hit, request.args.to_dict())))
 
+    guard = BrowserGuard(calls.context)
+
     def open_page() -> OpenPage:
         page = tokens.read(request.headers.get("Authorization", ""))
         limits.call(page.session)
-        return page
+        return guard.admit(page, request.headers.get(BROWSER, ""))
 
     _call_rules(blueprint, calls, open_page)
     _errors(blueprint)

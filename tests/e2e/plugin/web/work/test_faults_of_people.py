@@ -4,7 +4,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from sqlalchemy import select
 
-from round_manager.models import AuditEntry, ExampleStatus, HitKind, SessionStatus, WorkSession
+from round_manager.models import AuditEntry, HitKind, WorkSession
 from tests.e2e.plugin.web.work.books import Stored, entries_of, next_to_be_checked, pay, stored, votes
 from tests.e2e.plugin.web.work.conftest import Begin
 from tests.e2e.plugin.web.work.hands import Mouse
@@ -22,7 +22,8 @@ ASK_ANYWAY = """async () => {
     const {api, token} = JSON.parse(document.getElementById("setup").textContent);
     const value = {text: ["One more, please."]};
     const result = [{from_name: "text", to_name: "prompt", type: "textarea", value}];
-    const headers = {Authorization: `Bearer ${token}`, "Content-Type": "application/json"};
+    const browser = localStorage.getItem("outfox.browser");
+    const headers = {Authorization: `Bearer ${token}`, "X-Outfox-Browser": browser, "Content-Type": "application/json"};
     const [{mark}] = (await (await fetch(`${api}/state`, {headers})).json()).items;
     const body = JSON.stringify({result, mark});
     const answer = await fetch(`${api}/items/0/tries`, {method: "POST", headers, body});
@@ -66,7 +67,7 @@ def test_a_double_click_submits_and_pays_once_and_the_link_expires(
     other = checking.page
     other.goto(link.replace(f"assignmentId={work.claimed_assignment}", "assignmentId=ANOTHER"))
     expect(other.locator("#error-title")).to_have_text("This HIT cannot be opened")
-    expect(other.locator("#error-text")).to_have_text("This HIT is not on the marketplace; take another one.")
+    expect(other.locator("#error-text")).to_contain_text("did not confirm that you accepted this HIT")
     other.goto(link.replace("key=", "key=x"))
     expect(other.locator("#error-title")).to_have_text("This link does not work")
     other.screenshot(path=checking.keep("fault-link"))
@@ -109,39 +110,45 @@ def test_the_back_button_shows_that_the_hit_is_submitted_and_changes_nothing(
     hit.page.go_back()
     expect(hit.page.get_by_text("already submitted this").or_(hit.page.get_by_text("work is not here"))).to_be_visible()
     hit.keep("fault-back-button")
+    # Outside the marketplace's frame, the browser gives the page other storage, as to another browser.
     hit.page.goto(link)
-    expect(hit.page.locator("body")).to_have_attribute("data-state", "submitted")
-    expect(hit.page.get_by_role("heading", name="Your work is submitted")).to_be_visible()
+    expect(hit.page.locator("body")).to_have_attribute("data-state", "error")
+    expect(hit.page.locator("#error-text")).to_contain_text("open in another browser")
     hit.keep("fault-back-to-the-page")
     stage.collect()
     assert stored(stage, work) == Stored(tries=1, examples=1, votes=0)
 
 
-def test_work_under_a_forged_worker_id_is_never_used_or_paid(stage: WorkStage, begin: Begin, reader: Reader) -> None:
+def test_a_forged_worker_id_opens_no_page(stage: WorkStage, begin: Begin) -> None:
     victim, hit = stage.worker("Vic"), begin()
-    mine, texts = newest_session(stage), _texts(stage, reader, 6)
+    before = len(stage.sessions())
     forged = hit.frame.url.replace(f"workerId={_worker_in(hit.frame.url)}", f"workerId={victim.id}")
     page: Page = hit.page.context.new_page()
     page.goto(forged)
-    expect(page.locator("body")).to_have_attribute("data-state", "ready")
-    theirs = newest_session(stage)
-    assert theirs.id != mine.id
-    texts = _texts(stage, reader, 6)
-    page.locator("#editor textarea[name=text]").fill(texts.fooling)
-    page.locator("#editor textarea[name=text]").press("Shift+Enter")
-    expect(page.locator("#verdict")).to_have_attribute("data-outcome", "fooled")
-    page.locator("#submit").click()
-    expect(page.get_by_role("heading", name="Thank you")).to_be_visible()
-    pay(stage, "sentiment")
+    expect(page.locator("body")).to_have_attribute("data-state", "error")
+    expect(page.locator("#error-text")).to_contain_text("did not confirm that you accepted this HIT")
+    page.screenshot(path=hit.keep("fault-not-accepted"))
+    assert len(stage.sessions()) == before
 
-    states = {one.id: one.status for one in stage.sessions()}
-    assert (states[theirs.id], states[mine.id]) == (SessionStatus.UNCONFIRMED, SessionStatus.CONFIRMED)
-    assert [one.status for one in stage.examples() if one.session_id == theirs.id] == [ExampleStatus.UNCONFIRMED]
-    assert theirs.worker_id not in {one.worker_id for one in entries_of(stage, theirs)}
-    page.goto(forged)
-    expect(page.locator("#error-text")).to_have_text(
-        "The marketplace gave this HIT to somebody else; take another one."
-    )
+
+def test_reloading_the_marketplaces_page_or_the_frame_keeps_draft_and_consent(
+    stage: WorkStage, begin: Begin, reader: Reader
+) -> None:
+    hit = begin()
+    work, texts = newest_session(stage), _texts(stage, reader, 6)
+    hit.ask("text", texts.fooling)
+    hit.see("fooled")
+    hit.page.reload()
+    hit.wait_until_ready()
+    hit.see("fooled")
+    with hit.page.expect_event("framenavigated"):
+        hit.frame.evaluate("location.reload()")
+    hit.wait_until_ready()
+    hit.see("fooled")
+    hit.submit()
+    hit.expect_handed_in()
+    stage.collect()
+    assert stored(stage, work) == Stored(tries=1, examples=1, votes=0)
 
 
 def test_after_the_deadline_the_page_says_so_and_accepts_no_work(

@@ -30,3 +30,11 @@ def open_site(store: Store, tmp_path: Path) -> Iterator[OpenSite]:
 @pytest.fixture
 def site(open_site: OpenSite) -> WorkSite:
     return open_site()
+
+
+@pytest.fixture
+def unproven_site(site: WorkSite) -> WorkSite:
+    """Pages of a marketplace that cannot prove who accepted a HIT."""
+    site.settings = site.settings.model_copy(update={"crowd_kind": "mturk"})
+    site.restart()
+    return site

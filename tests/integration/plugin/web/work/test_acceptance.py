@@ -11,6 +11,13 @@ import requests
 from crowd.proof import LEEWAY
 from plugin.settings import Settings
 from round_manager.models import Hit, WorkSession
+from round_manager.work.session_start import (
+    MORE_OPEN_PAGES,
+    MORE_PAGES,
+    OPEN_PAGES_PER_PLACE,
+    PAGES_PER_PLACE,
+    PAGES_PER_WORKER,
+)
 from tests.fakes.market import MarketWorld, StillWorld, open_world
 from tests.fakes.market_pages import accept_task, frame_address
 from tests.integration.databases import Databases
@@ -120,8 +127,49 @@ def test_without_the_requesters_key_no_page_opens(site: WorkSite) -> None:
     assert (status, code, token) == (503, "settings_error", None)
 
 
-def test_other_crowds_need_no_proof(site: WorkSite) -> None:
-    site.settings = site.settings.model_copy(update={"crowd_kind": "mturk"})
-    site.restart()
-    answer = requests.get(site.claimed_address(site.campaign.add_hit(), **CLAIM), timeout=PATIENCE)
+def test_other_crowds_need_no_proof(unproven_site: WorkSite) -> None:
+    answer = requests.get(unproven_site.claimed_address(unproven_site.campaign.add_hit(), **CLAIM), timeout=PATIENCE)
     assert setup_in(answer)["error"] is None
+
+
+def claimed(site: WorkSite, hit: Hit, worker: str, assignment: str) -> str | None:
+    """Return the error code of a page that is opened without a proof."""
+    claim = {**CLAIM, "workerId": worker, "assignmentId": assignment}
+    error = setup_in(requests.get(site.claimed_address(hit, **claim), timeout=PATIENCE))["error"]
+    return str(error["code"]) if error else None
+
+
+def test_where_nothing_is_proven_a_hit_has_few_pages_for_strangers(unproven_site: WorkSite) -> None:
+    site = unproven_site
+    hit = site.campaign.add_hit(max_assignments=2)
+    at_once = OPEN_PAGES_PER_PLACE * 2 + MORE_OPEN_PAGES
+    opened = [claimed(site, hit, f"W{number}", f"AS-{number}") for number in range(at_once + 1)]
+    assert opened == [None] * at_once + ["too_many_pages"]
+    assert claimed(site, hit, "W0", "AS-0") is None, "a page that is open can be loaded again"
+    site.campaign.clock.advance(timedelta(seconds=hit.assignment_seconds))
+    in_total = PAGES_PER_PLACE * 2 + MORE_PAGES
+    later = [claimed(site, hit, f"X{number}", f"AT-{number}") for number in range(at_once)]
+    site.campaign.clock.advance(timedelta(seconds=hit.assignment_seconds))
+    later += [claimed(site, hit, f"Y{number}", f"AU-{number}") for number in range(at_once)]
+    assert later == [None] * (in_total - at_once) + ["too_many_pages"] * (3 * at_once - in_total)
+
+
+def test_workers_whose_work_was_confirmed_get_in_beside_forged_ones(unproven_site: WorkSite) -> None:
+    site = unproven_site
+    site.campaign.confirm(site.campaign.open_page("KNOWN"))
+    hit = site.campaign.add_hit()
+    while claimed(site, hit, f"W{len(site.campaign.rows(WorkSession))}", "AS-1") is None:
+        pass
+    assert claimed(site, hit, "KNOWN", "AS-2") is None
+
+
+def test_one_worker_id_has_few_pages_of_a_hit(unproven_site: WorkSite) -> None:
+    hit = unproven_site.campaign.add_hit(max_assignments=9)
+    opened = [claimed(unproven_site, hit, "W1", f"AS-{number}") for number in range(PAGES_PER_WORKER + 1)]
+    assert opened == [None] * PAGES_PER_WORKER + ["too_many_pages"]
+
+
+def test_a_proven_page_is_not_limited_by_forged_ones(site: WorkSite) -> None:
+    hit = site.campaign.add_hit()
+    for number in range(12):
+        assert site.open(f"W{number}", hit, assignmentId=f"AS-{number}").setup["error"] is None

@@ -5,7 +5,7 @@ from uuid import uuid4
 import pytest
 
 from plugin.errors import SettingsError
-from plugin.web.work.access import MOST_KNOWN, CallRate, MarketSite, PageLimits, RateLimit
+from plugin.web.work.access import MOST_KNOWN, PLACES, UNPROVEN_ATTEMPTS, CallRate, MarketSite, PageLimits, RateLimit
 from plugin.web.work.errors import SlowDown
 
 
@@ -50,6 +50,18 @@ def test_workers_on_the_same_link_share_its_rate_limit() -> None:
     with pytest.raises(SlowDown):
         limits.ask(60, 7)
     limits.ask(60, 8)
+
+
+def test_without_a_proof_a_link_gets_fewer_attempts_and_a_large_hit_more_of_them() -> None:
+    limits = PageLimits(Seconds())
+    for worker in range(UNPROVEN_ATTEMPTS.burst):
+        limits.ask(worker, 7, places=1)
+    with pytest.raises(SlowDown):
+        limits.ask(60, 7, places=1)
+    for worker in range(2 * UNPROVEN_ATTEMPTS.burst):
+        limits.ask(1_000 + worker, 8, places=2 * PLACES)
+    with pytest.raises(SlowDown):
+        limits.ask(60, 8, places=2 * PLACES)
 
 
 def test_a_class_can_open_one_link_at_once() -> None:

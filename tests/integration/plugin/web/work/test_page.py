@@ -6,7 +6,7 @@ import pytest
 import requests
 
 from plugin.labelstudio.editor import editor_bundle
-from plugin.web.work.access import OPENINGS, PageLimits
+from plugin.web.work.access import BROWSER, OPENINGS, PageLimits
 from round_manager.models import Attempt, HitKind, Lease, SessionStatus, Task, WorkSession
 from tests.campaign import MINUTE
 from tests.campaign.base import built_in_pack
@@ -179,7 +179,9 @@ def test_a_call_without_a_token_of_ours_is_refused(site: WorkSite, token: str) -
 @pytest.mark.parametrize("scheme", ["bearer", "BEARER", "Bearer "])
 def test_the_token_scheme_is_case_insensitive(site: WorkSite, scheme: str) -> None:
     page = site.open("W1")
-    answer = page.call("GET", "/state", headers={"Authorization": f"{scheme} {page.setup['token']}"})
+    answer = page.call(
+        "GET", "/state", headers={"Authorization": f"{scheme} {page.setup['token']}", BROWSER: page.browser}
+    )
     assert answer.status_code == 200
 
 

@@ -23,7 +23,7 @@ from mturk.profile import MARKETPLACE
 from plugin.crowd import HitLinks
 from plugin.settings import Settings
 from plugin.web.app import web_app, work_pages
-from plugin.web.work.access import PageLimits
+from plugin.web.work.access import BROWSER, PageLimits
 from plugin.wiring import Application
 from round_manager.models import Hit, HitKind
 from templates.label_config import read_elements
@@ -154,9 +154,10 @@ class Page:
     hit: Hit
     setup: dict[str, Any]
     elsewhere: str = ""
+    browser: str = "the-key-of-the-first-browser"
 
     def call(self, method: str, path: str, body: Any = None, **options: Any) -> requests.Response:
-        headers = {"Authorization": f"Bearer {self.setup['token']}"}
+        headers = {"Authorization": f"Bearer {self.setup['token']}", BROWSER: self.browser}
         url = f"{self.elsewhere or self.site.web.url}{self.setup['api']}{path}"
         return requests.request(method, url, **{"json": body, "headers": headers, "timeout": PATIENCE, **options})
 
