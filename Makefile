@@ -8,7 +8,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Every process that a test starts would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test suite check unit test-postgresql docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-crash bench-crowd bench-pages bench-rounds bench-loop
+.PHONY: help setup demo test suite check unit test-postgresql docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-crash bench-crowd bench-pages bench-rounds bench-loop bench-load
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -76,6 +76,9 @@ bench-rounds: setup ## 1,000,000 examples frozen, loaded with pandas and shown b
 
 bench-loop: setup ## two rounds of the demo with processes killed at random moments, against two without
 	$(BIN)/python tests/bench/loop.py
+
+bench-load: setup ## 20 to 1,000 workers on real pages, on SQLite and PostgreSQL: requests/s, latency, losses
+	$(BIN)/python tests/bench/load.py
 
 clean: ## remove what the other targets made, the virtual environment too
 	rm -rf $(VENV) .outfox test-results build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
