@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import pytest
 
-from ml_backend.errors import ModelError
+from ml_backend.errors import ModelExportFailed
 from ml_backend.training import parity, train
 from templates import find_pack
 from tests.e2e.run_folder import folder_of_run
@@ -43,7 +43,7 @@ def teach_in(folder: Path, name: str) -> Path:
     """Teaches one now; where its files are."""
     pack = find_pack(name)
     # On so few rows int8 hardly ever agrees with PyTorch, and to try it takes longer than to learn.
-    with patch.object(parity, "quantise", side_effect=ModelError("too few rows to try it on")):
+    with patch.object(parity, "Quantiser", side_effect=ModelExportFailed("too few rows to try it on")):
         return train(pack, folder, mode="head", rows=pack.seed[::TAUGHT]).directory
 
 
