@@ -105,11 +105,12 @@ const BROWSER = "outfox.browser";
 // Also on http pages, which have no crypto.randomUUID().
 const randomKey = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 
-// The key by which the server knows this browser again. Without storage, the frame's name keeps it over a reload.
+// The key by which the server knows this browser again. If storage is blocked or was cleared, the frame's name still has
+// it after a reload.
 export const browserKey = () => {
   const named = window.name.startsWith(`${BROWSER}.`) ? window.name.slice(BROWSER.length + 1) : null;
   const key = localMemory.get(BROWSER) ?? named ?? randomKey();
   localMemory.set(BROWSER, key);
-  if (localMemory.get(BROWSER) !== key) window.name = `${BROWSER}.${key}`;
+  window.name = `${BROWSER}.${key}`;
   return key;
 };
