@@ -1,5 +1,6 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
+REQUESTS ?= 100000
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -8,17 +9,19 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Every process that a test starts would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test suite check unit test-postgresql docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-crash bench-crowd bench-pages bench-rounds bench-loop bench-load
+.PHONY: help setup demo test suite check unit test-postgresql docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-crash bench-crowd bench-pages bench-rounds bench-loop bench-load fuzz lock sbom audit
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
 
 setup: $(READY) ## make the virtual environment with everything in it
 
-$(READY): setup.cfg pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit("Outfox needs Python 3.11 or newer: make PYTHON=python3.11 ...") if sys.version_info < (3, 11) else None'
+$(READY): setup.cfg pyproject.toml constraints.txt plugin/locks/runtime.txt plugin/locks/test.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Outfox needs Python 3.11 to 3.13: make PYTHON=python3.11 ...") if not (3, 11) <= sys.version_info < (3, 14) else None'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing the packages, Label Studio and PyTorch among them (2 to 5 minutes, about 3 GB; pip is silent for minutes while it unpacks them)"
+	$(BIN)/python -m pip install --progress-bar on --require-hashes --no-deps -r plugin/locks/runtime.txt -r plugin/locks/test.txt
+# What is left is PyTorch, whose build depends on the machine.
 	$(BIN)/python -m pip install --progress-bar on -c constraints.txt -e '.[label-studio,postgres,test]'
 	@touch $(READY)
 
@@ -46,6 +49,22 @@ test-postgresql: setup ## every integration test on PostgreSQL alone; `make test
 
 docs: setup ## write the generated pages of docs/ again
 	$(BIN)/python -m plugin.reference docs
+
+fuzz: setup ## generated requests to all three servers, resumed where the last run stopped: make fuzz REQUESTS=1000000
+	$(BIN)/python -m tests.fuzz.run --requests $(REQUESTS)
+
+lock: ## write the locks in plugin/locks again, with uv: make lock UPGRADE=--upgrade
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip install --quiet uv
+	PATH="$(CURDIR)/build/lock/bin:$$PATH" build/lock/bin/python deploy/lock.py $(UPGRADE)
+
+sbom: setup ## write the software bill of materials (CycloneDX) to build/sbom.json
+	PYTHONPATH=. $(BIN)/python deploy/sbom.py build/sbom.json
+
+audit: ## compare the locked packages with known vulnerabilities; fails if the advisory service does not answer
+	$(PYTHON) -m venv build/audit
+	build/audit/bin/python -m pip install --quiet --require-hashes --no-deps -r deploy/audit.txt
+	build/audit/bin/python deploy/audit.py
 
 bench-train: setup ## our training loop against a bare PyTorch loop
 	$(BIN)/python tests/bench/train.py

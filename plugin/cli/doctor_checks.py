@@ -20,6 +20,7 @@ from plugin.crowd import check_pages, frame_problem
 from plugin.errors import PluginError, SettingsError
 from plugin.hints import advice_for
 from plugin.labelstudio.editor import editor_files
+from plugin.lock import lock_differences, locked_packages
 from plugin.web.work.access import MarketSite
 from plugin.wiring import Application
 from round_manager.errors import RoundManagerError, SchemaError, StoreUnavailableError
@@ -30,6 +31,7 @@ from round_manager.services.tasks import live_tasks
 NEEDED_DISK = 2 * 1024**3
 TIMEOUT_SECONDS = 3
 LATER = "created when first needed"
+SHOWN_DIFFERENCES = 3
 
 State = Literal["ok", "warning", "missing"]
 
@@ -68,6 +70,18 @@ def _packages(app: Application) -> Iterator[Finding]:
             yield Finding(name, "ok", version(name))
         except PackageNotFoundError:
             yield Finding(name, "missing", "is not installed", advice)
+
+
+def _lock(app: Application) -> Iterator[Finding]:
+    packages = locked_packages()
+    differences = list(lock_differences(packages))
+    if not differences:
+        yield Finding("lock", "ok", "installed packages have the versions that the tests ran with")
+        return
+    named = [f"{one.name} {one.installed} instead of {one.locked}" for one in differences[:SHOWN_DIFFERENCES]]
+    more = len(differences) - len(named)
+    detail = ", ".join(named) + (f" and {more} more" if more else "")
+    yield Finding("lock", "warning", detail, "run `make setup`, or install the packages of plugin/locks/runtime.txt")
 
 
 def _home(app: Application) -> Iterator[Finding]:
@@ -226,6 +240,7 @@ def _browser(app: Application) -> Iterator[Finding]:
 _CHECKS: tuple[Callable[[Application], Iterator[Finding]], ...] = (
     _python,
     _packages,
+    _lock,
     _home,
     _secret,
     _database,

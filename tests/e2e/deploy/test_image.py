@@ -8,6 +8,7 @@ import sys
 import zipfile
 from pathlib import Path
 
+from plugin.lock import LOCKS, read_lock
 from tests.e2e.deploy.compose import ROOT
 
 DOCKERFILE = ROOT / "Dockerfile"
@@ -26,8 +27,11 @@ def _of(kind: str) -> list[str]:
     return [text for one, text in _steps() if one == kind]
 
 
-def test_both_stages_use_the_same_pinned_slim_base_image() -> None:
-    assert [text.split()[0] for text in _of("FROM")] == ["python:3.11-slim-bookworm"] * 2
+def test_both_stages_use_one_slim_base_image_of_a_full_version_and_any_digest() -> None:
+    chosen = dict(text.split("=", 1) for text in _of("ARG"))
+    assert re.fullmatch(r"python:3\.11\.\d+-slim-bookworm", chosen["PYTHON_IMAGE"])
+    assert chosen["PYTHON_DIGEST"] == ""
+    assert [text.split()[0] for text in _of("FROM")] == ["${PYTHON_IMAGE}${PYTHON_DIGEST:+@${PYTHON_DIGEST}}"] * 2
 
 
 def test_it_runs_as_an_unprivileged_user_and_in_exec_form() -> None:
@@ -45,25 +49,24 @@ def test_without_a_command_it_lists_the_commands() -> None:
     assert all(name in ran.stdout for name in ("serve", "ml-backend", "manage", "marketplace", "db"))
 
 
-def test_dependencies_are_a_separate_layer_from_the_program() -> None:
+def test_dependencies_are_a_separate_layer_from_the_program_and_come_from_the_lock() -> None:
     steps = _steps()
-    install = next(
-        number for number, (kind, text) in enumerate(steps) if kind == "RUN" and "-r requirements.txt" in text
-    )
+    install = next(number for number, (kind, text) in enumerate(steps) if kind == "RUN" and "-r runtime.txt" in text)
     copied = [text for kind, text in steps[:install] if kind == "COPY"]
-    assert copied == ["constraints.txt setup.cfg deploy/requirements.py ./"]
-    assert "-c constraints.txt" in steps[install][1]
-    assert "download.pytorch.org/whl/cpu" in steps[install][1]
+    assert copied == ["constraints.txt plugin/locks/runtime.txt ./"]
+    locked, torch = steps[install][1].split("&&")
+    assert "--require-hashes --no-deps" in locked
+    assert "index" not in locked
+    # Another index is asked for PyTorch alone, so that it cannot replace any other package.
+    assert "--no-deps --index-url" in torch
+    assert "grep '^torch==' constraints.txt" in torch
+    assert "extra-index-url" not in DOCKERFILE.read_text(encoding="utf-8")
 
 
-def test_its_requirements_are_those_of_setup_cfg_without_test_dependencies() -> None:
-    (told,) = re.findall(r"python requirements\.py (.+?) >", " ".join(_of("RUN")))
-    command = [sys.executable, "deploy/requirements.py", *told.split()]
-    found = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout.splitlines()
-    assert {"torch", "flask", "label-studio", "psycopg[binary]"} <= set(found)
-    assert not {"pytest", "ray"} & set(found)
-    pinned = {line.split("==")[0] for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()}
-    assert {name.partition("[")[0] for name in found} <= pinned
+def test_its_packages_are_those_of_setup_cfg_without_test_dependencies() -> None:
+    found = {package.name for package in read_lock(LOCKS / "runtime.txt")}
+    assert {"flask", "label-studio", "psycopg-binary"} <= found
+    assert not {"pytest", "ray", "torch"} & found
 
 
 def test_the_image_gets_every_installed_file_and_no_secret() -> None:

@@ -167,7 +167,7 @@ def test_the_doctor_checks_the_test_dependencies_and_gives_hints(
     ran = outfox("doctor", "--json")
     findings = {one["what"]: one for one in json.loads(ran.out)}
     assert ran.code == 0
-    for what in ("Python", "torch", "label-studio", "embedded encoder", "labelling editor", "home", "secret"):
+    for what in ("Python", "torch", "label-studio", "lock", "embedded encoder", "labelling editor", "home", "secret"):
         assert findings[what]["state"] == "ok", findings[what]
     assert "outfox db upgrade" in findings["database"]["advice"]
     assert findings["Label Studio"]["state"] == "warning"
