@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -73,8 +73,10 @@ class Place:
 
 
 @contextmanager
-def marketplace(folder: Path, environment: dict[str, str] | None = None, processes: int = 1) -> Iterator[Place]:
-    """Run `outfox marketplace` in a separate home until the end of the block."""
+def marketplace(
+    folder: Path, environment: dict[str, str] | None = None, processes: int = 1, log: Path | None = None
+) -> Iterator[Place]:
+    """Run `outfox marketplace` in a separate home until the end of the block; it logs to a file if one is given."""
     command = [str(Path(sys.executable).parent / "outfox"), "--home", str(folder)]
     database = f"sqlite:///{folder / 'marketplace.db'}"
     market = open_market(database, SystemClock())
@@ -97,13 +99,16 @@ def marketplace(folder: Path, environment: dict[str, str] | None = None, process
     # Queues for events are on this machine.
     own = {"OUTFOX_LOG_LEVEL": "warning", "OUTFOX_MARKETPLACE_QUEUE_NETWORKS": LOOPBACK}
     env = {**os.environ, **(environment or {}), **own}
-    with subprocess.Popen(serve, stdout=subprocess.PIPE, text=True, env=env) as process:
+    with (
+        log.open("wb") if log else nullcontext() as errors,
+        subprocess.Popen(serve, stdout=subprocess.PIPE, stderr=errors, text=True, env=env) as process,
+    ):
         try:
             first = process.stdout.readline() if process.stdout else ""
             yield Place(first.split()[2], key.id, key.secret, requester.id, market)
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(60)
             market.close()
 
 
