@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flask import Flask, Response, jsonify, make_response, render_template, request
-from werkzeug.exceptions import HTTPException, RequestEntityTooLarge, RequestTimeout
+from werkzeug.exceptions import BadRequest, HTTPException, RequestEntityTooLarge, RequestTimeout
 
 from common.errors import CodedError, Hint, one_line
 from common.text import sentence
@@ -106,14 +106,18 @@ def add_request_logging(app: Flask, metrics: WebMetrics) -> None:
 
 
 def read_body() -> bytes:
-    """Return the request's body, up to the app's limit; raise an HTTP error if it is too large or stops arriving."""
+    """Return the request's body, up to the app's limit; raise an HTTP error if it is too large or breaks off."""
     try:
         return request.get_data(cache=False)
     except RequestEntityTooLarge:
         discard_body()
         raise
+    except HTTPException:
+        raise
     except TimeoutError as error:
         raise RequestTimeout from error
+    except Exception as error:  # The server in front may raise anything for a body that breaks off.
+        raise BadRequest from error
 
 
 def discard_body() -> None:
@@ -126,6 +130,8 @@ def discard_body() -> None:
             left -= len(piece)
     except TimeoutError as error:
         raise RequestTimeout from error
+    except Exception as error:  # As above.
+        raise BadRequest from error
 
 
 def bearer_token(header: str) -> str:

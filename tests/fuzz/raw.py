@@ -35,7 +35,8 @@ LINES = (
     *(b"GET /%00 HTTP/1.1", b"GET /\xff HTTP/1.1", b"GET http://evil.example/health HTTP/1.1", b"GET * HTTP/1.1"),
     *(b"CONNECT evil.example:80 HTTP/1.1", b"GET //evil.example/ HTTP/1.1", b"GET /" + b"x" * 9_000 + b" HTTP/1.1"),
     *(b"FOX / HTTP/1.1", b"PRI * HTTP/2.0", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", b"GET /health HTTP/1.1 x"),
-    *(b"POST /tasks/nli/predict HTTP/1.1", b"POST /api/attempts HTTP/1.1", b"POST /work/api/beat HTTP/1.1"),
+    *(b"POST /tasks/nli/predict HTTP/1.1", b"POST /api/attempts HTTP/1.1", b"POST /work/beat HTTP/1.1"),
+    *(b"POST /mturk/externalSubmit HTTP/1.1", b"POST /sign-out HTTP/1.1", b"POST /webhooks/label-studio/nli HTTP/1.1"),
 )
 HEADERS = (
     *(

@@ -132,33 +132,36 @@ def _generated(number: int, count: int, strategy: Any, run: Callable[[Any], None
 
 
 def run_all(wanted: int, path: Path, progress: Progress) -> State:
-    """Run batches until that many requests were made in all."""
+    """Run batches until that many requests were made in all; a batch that failed before is repeated first."""
     state = State.read(path)
+    failed = [failure["batch"] for failure in state.failures]
+    state.failures = []
     progress.start(wanted, "Sending requests")
-    while state.requests < wanted and not state.failures:
+    while (state.requests < wanted or failed) and not state.failures:
         with tempfile.TemporaryDirectory(prefix="outfox-fuzz-") as name:
             folder = Path(name)
             with open_world(folder / "world") as world, real_servers(folder / "servers") as servers:
                 batches = Batches(world, servers, state)
                 for _ in range(BATCHES_PER_WORLD):
-                    if state.requests >= wanted or not _one_batch(batches, state, path):
-                        break
+                    number = failed.pop(0) if failed else state.batches
+                    _one_batch(batches, state, path, number)
                     progress.advance(BATCH, f"{state.requests:,} requests")
+                    if state.failures or (state.requests >= wanted and not failed):
+                        break
     progress.finish()
     return state
 
 
-def _one_batch(batches: Batches, state: State, path: Path) -> bool:
+def _one_batch(batches: Batches, state: State, path: Path, number: int) -> None:
     began = time.monotonic()
     try:
-        batches.run(state.batches, BATCH, RAW_IN_BATCH)
+        batches.run(number, BATCH, RAW_IN_BATCH)
     except FuzzFailure as error:
         notes = [*getattr(error, "__notes__", ())]
-        state.failures.append({"batch": state.batches, "error": str(error)[:2_000], "notes": notes})
+        state.failures.append({"batch": number, "error": str(error)[:2_000], "notes": notes})
     state.seconds = round(state.seconds + time.monotonic() - began, 1)
-    state.batches += 1
+    state.batches = max(state.batches, number + 1)
     state.write(path)
-    return not state.failures
 
 
 def table(state: State) -> str:
@@ -195,14 +198,9 @@ def main() -> None:
     print(table(state))
     for failure in state.failures:
         print(f"batch {failure['batch']} failed: {failure['error']}", *failure["notes"], sep="\n")
-    statuses = Counter[str]()
-    for answers in state.answers.values():
-        statuses.update(answers)
-    errors = sum(count for status, count in statuses.items() if status.split()[-1] == "500")
     last = {
         "requests": state.requests,
         "batches": state.batches,
-        "errors_500": errors,
         "failures": len(state.failures),
         "slowest_seconds": state.slowest_seconds,
         "seconds": state.seconds,

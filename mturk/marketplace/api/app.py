@@ -127,6 +127,8 @@ def _body(environ: "WSGIEnvironment") -> bytes:
         body: bytes = environ["wsgi.input"].read(length)
     except TimeoutError:
         raise protocol.ProtocolError("RequestTimeout", 408, "the body did not arrive in time") from None
+    except Exception:  # noqa: BLE001 - the server in front may raise anything for a body that breaks off
+        raise protocol.ProtocolError("IncompleteBody", 400, "the body cannot be read; send it again") from None
     return body
 
 

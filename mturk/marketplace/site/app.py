@@ -7,9 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flask import Flask, Response, abort, g, make_response, render_template, request, send_from_directory
+from flask import Flask, Request, Response, abort, g, make_response, render_template, request, send_from_directory
 from jinja2 import StrictUndefined
-from werkzeug.exceptions import HTTPException, NotFound, RequestEntityTooLarge
+from werkzeug.exceptions import BadRequest, HTTPException, NotFound, RequestEntityTooLarge
 
 from mturk.marketplace.errors import MarketDatabaseError, MarketError
 from mturk.marketplace.market import Market
@@ -32,9 +32,22 @@ FILE_CACHE_SECONDS = 365 * 24 * 3_600
 _log = logging.getLogger(__name__)
 
 
+class SiteRequest(Request):
+    """A request whose form, if it breaks off, is the client's fault."""
+
+    def _load_form_data(self) -> None:
+        try:
+            super()._load_form_data()
+        except (HTTPException, TimeoutError):
+            raise
+        except Exception as error:  # The server in front may raise anything for a body that breaks off.
+            raise BadRequest from error
+
+
 def worker_site(market: Market, public_url: str) -> Flask:
     """Return the site; `public_url` is its URL for workers' browsers and requesters' pages."""
     app = Flask("outfox_marketplace", static_folder=None, template_folder=str(PAGES))
+    app.request_class = SiteRequest
     app.config["MAX_CONTENT_LENGTH"] = app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BODY_BYTES
     app.config["MAX_FORM_PARTS"] = MAX_FIELDS
     app.jinja_env.undefined = StrictUndefined

@@ -102,3 +102,19 @@ def test_a_person_without_a_token_reads_that_the_data_needs_one(web: Web) -> Non
     answer = app.test_client().get("/data/sentiment").json
     assert answer is not None
     assert answer["retry"] is False
+
+
+class BrokenBody:
+    """A body that cannot be read, as servers report it for a broken chunk."""
+
+    def read(self, _size: int = -1) -> bytes:
+        raise ValueError("not a chunk")
+
+
+@pytest.mark.parametrize("path", ["/api/attempts", "/webhooks/label-studio/sentiment"])
+def test_a_body_that_breaks_off_is_the_fault_of_the_client(web: Web, path: str) -> None:
+    environ = {"wsgi.input": BrokenBody(), "wsgi.input_terminated": True, "HTTP_TRANSFER_ENCODING": "chunked"}
+    answer = web.client.post(path, environ_overrides=environ)
+    assert answer.status_code == 400
+    assert answer.json is not None
+    assert answer.json["code"] == "bad_request"
