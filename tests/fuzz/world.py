@@ -116,7 +116,7 @@ def _world(site: WorkSite, market: MarketWorld, home: Path, log: LogWatch) -> Wo
             **market_side.known,
         },
         headers={
-            ("web", "work"): tuple({"Authorization": f"Bearer {page.setup['token']}"} for page in opened),
+            ("web", "work"): tuple(page.headers for page in opened),
             ("web", "data"): ({"Authorization": f"Bearer {token}"},),
             ("web", "webhook"): ({WEBHOOK_HEADER: webhook_secret([SECRET], TASK)},),
             ("ml_backend", ""): ({"Authorization": "Basic " + b64encode(b"web:pass").decode()},),

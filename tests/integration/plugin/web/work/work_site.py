@@ -156,10 +156,14 @@ class Page:
     elsewhere: str = ""
     browser: str = "the-key-of-the-first-browser"
 
+    @property
+    def headers(self) -> dict[str, str]:
+        """The headers of its calls."""
+        return {"Authorization": f"Bearer {self.setup['token']}", BROWSER: self.browser}
+
     def call(self, method: str, path: str, body: Any = None, **options: Any) -> requests.Response:
-        headers = {"Authorization": f"Bearer {self.setup['token']}", BROWSER: self.browser}
         url = f"{self.elsewhere or self.site.web.url}{self.setup['api']}{path}"
-        return requests.request(method, url, **{"json": body, "headers": headers, "timeout": PATIENCE, **options})
+        return requests.request(method, url, **{"json": body, "headers": self.headers, "timeout": PATIENCE, **options})
 
     def post(self, path: str, body: Any = None) -> dict[str, Any]:
         """Return the response to a call that succeeds."""
