@@ -30,17 +30,6 @@ PACKAGES = ("plugin", "round_manager", "ml_backend", "mturk", "crowd", "template
 ROOTS = frozenset({"CodedError", "OutfoxError"})
 
 
-def pages() -> dict[str, str]:
-    """Return every generated page by its file name."""
-    return {
-        "cli.md": _commands(),
-        "configuration.md": _configuration(),
-        "errors.md": _errors(),
-        "python-api.md": _python_api(),
-        "task-yaml.md": _task_yaml(),
-    }
-
-
 def _configuration() -> str:
     intro = (
         "# Settings\n\nSettings come from the environment, then from the TOML file that `--config` or `OUTFOX_CONFIG` "
@@ -162,11 +151,21 @@ def _code(error: ast.ClassDef) -> str:
     return snake_case(error.name)
 
 
+# The generator of each page, by its file name.
+PAGES = {
+    "cli.md": _commands,
+    "configuration.md": _configuration,
+    "errors.md": _errors,
+    "python-api.md": _python_api,
+    "task-yaml.md": _task_yaml,
+}
+
+
 def main() -> None:
     """Write the pages into the folder named on the command line."""
     folder = Path(sys.argv[1])
-    for name, text in pages().items():
-        (folder / name).write_text(text, encoding="utf-8")
+    for name, generate in PAGES.items():
+        (folder / name).write_text(generate(), encoding="utf-8")
         click.echo(f"wrote {folder / name}")
 
 

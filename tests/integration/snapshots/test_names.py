@@ -15,7 +15,7 @@ import click
 import pytest
 
 from plugin.cli import cli
-from plugin.reference import pages
+from plugin.reference import PAGES
 from templates.spec import TaskSpec
 from tests.conftest import Outfox
 from tests.integration.snapshots import snapshot
@@ -57,7 +57,7 @@ def test_keys_of_task_yaml() -> None:
 
 def test_error_codes() -> None:
     snapshot.compare_names(
-        "error-codes.json", sorted(re.findall(r"^\| `(\w+)` \|", pages()["errors.md"], re.MULTILINE))
+        "error-codes.json", sorted(re.findall(r"^\| `(\w+)` \|", PAGES["errors.md"](), re.MULTILINE))
     )
 
 
