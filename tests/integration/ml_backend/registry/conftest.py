@@ -1,22 +1,17 @@
 """Registries of both kinds, and serving processes that use them."""
 
-import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ml_backend.registry.registry import Registry, Timing, open_registry
+from ml_backend.registry.registry import Registry
 from tests.fakes.registry import TASK, corrupt, make_version
 from tests.fakes.s3 import BUCKET, S3Server
-
-QUICK = Timing(poll=0.1, wait=0.02, heartbeat=0.5, lease=5.0)
-PROGRAM = Path(__file__).with_name("serving_process.py")
+from tests.integration.ml_backend.registry.serving_process import open_quickly, serve
+from tests.processes import ForkedProcess
 
 
 @dataclass
@@ -68,13 +63,6 @@ class Place:
             (self.folder / "away").rename(self.url)
 
 
-def open_quickly(url: str, cache: Path) -> Registry:
-    """Open a registry that polls quickly."""
-    registry = open_registry(url, cache)
-    registry.timing = QUICK  # type: ignore[misc]  # read-only except in tests
-    return registry
-
-
 @pytest.fixture(params=["folder", "s3"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """A place for a registry, of each kind."""
@@ -97,32 +85,18 @@ class Outcome:
     state: dict[str, Any]
 
 
-@dataclass
-class ServingProcess:
+class ServingProcess(ForkedProcess):
     """A process with a model pool and threads that ask it continuously."""
-
-    process: subprocess.Popen[str]
-    said: list[str] = field(default_factory=list)
 
     def wait_until_ready(self) -> None:
         """Wait until its pool has started."""
-        assert self.process.stdout
-        line = self.process.stdout.readline()
-        assert line == "ready\n", f"the serving process said {line!r}"
-
-    def ask(self, wish: str) -> Any:
-        """Return the process's answer to `state` or `end`."""
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write(f"{wish}\n")
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
+        assert self.receive() == "ready"
 
     def end(self) -> Outcome:
         """Shut it down gracefully."""
         report = self.ask("end")
-        assert self.process.wait(20) == 0
-        return Outcome([tuple(one) for one in report["answers"]], report["failed"], report["state"])
+        assert self.join() == 0
+        return Outcome(**report)
 
 
 StartServing = Callable[..., ServingProcess]
@@ -134,19 +108,8 @@ def start_serving() -> Iterator[StartServing]:
     started: list[ServingProcess] = []
 
     def start_serving(place: Place, *, threads: int = 1, cache: str | None = None, wait: bool = True) -> ServingProcess:
-        settings = {
-            "url": place.url,
-            "cache": str(place.folder / (cache or f"cache-{len(started)}")),
-            "threads": threads,
-        }
-        process = subprocess.Popen(
-            [sys.executable, str(PROGRAM), json.dumps(settings)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={**os.environ, **place.environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        )
-        serving = ServingProcess(process)
+        folder = place.folder / (cache or f"cache-{len(started)}")
+        serving = ServingProcess(serve, place.url, folder, threads, environment=place.environment)
         started.append(serving)
         if wait:
             serving.wait_until_ready()
@@ -154,5 +117,4 @@ def start_serving() -> Iterator[StartServing]:
 
     yield start_serving
     for serving in started:
-        serving.process.kill()
-        serving.process.communicate()
+        serving.kill()

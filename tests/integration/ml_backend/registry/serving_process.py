@@ -1,18 +1,25 @@
 """A serving process without HTTP: a pool, and threads that send it one request after the other."""
 
 import dataclasses
-import json
-import sys
 import threading
 import time
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from ml_backend.errors import RegistryError
 from ml_backend.registry.model_pool import ModelPool
+from ml_backend.registry.registry import Registry, Timing, open_registry
 from ml_backend.targets.target import LabelPrediction
 from tests.fakes.registry import ROW, TASK, load_fixed
-from tests.integration.ml_backend.registry.conftest import open_quickly
+
+QUICK = Timing(poll=0.1, wait=0.02, heartbeat=0.5, lease=5.0)
+
+
+def open_quickly(url: str, cache: Path) -> Registry:
+    """Open a registry that polls quickly."""
+    registry = open_registry(url, cache)
+    registry.timing = QUICK  # type: ignore[misc]  # read-only except in tests
+    return registry
 
 
 class Asking:
@@ -49,21 +56,16 @@ class Asking:
             self.answers.append((asked, serving.generation, serving.targets[0].version, answer.label))
 
 
-def main(settings: dict[str, Any]) -> None:
-    pool = ModelPool(open_quickly(settings["url"], Path(settings["cache"])), load_fixed, [TASK])
+def serve(pipe: Connection, url: str, cache: Path, threads: int) -> None:
+    """Send `ready`, answer `state`, and stop and report at `end`."""
+    pool = ModelPool(open_quickly(url, cache), load_fixed, [TASK])
     pool.start()
     asking = Asking(pool)
-    asking.start(settings["threads"])
-    print("ready", flush=True)
-    for line in sys.stdin:
-        state = dataclasses.asdict(pool.state())
-        if line.strip() == "end":
-            break
-        print(json.dumps({**state, "answers": len(asking.answers)}, default=str), flush=True)
+    asking.start(threads)
+    pipe.send("ready")
+    while pipe.recv() == "state":
+        pipe.send({**dataclasses.asdict(pool.state()), "answers": len(asking.answers)})
+    state = dataclasses.asdict(pool.state())
     asking.stop()
     pool.stop()
-    print(json.dumps({"answers": asking.answers, "failed": asking.failed, "state": state}, default=str), flush=True)
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    pipe.send({"answers": asking.answers, "failed": asking.failed, "state": state})

@@ -5,6 +5,8 @@ import random
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
@@ -12,31 +14,14 @@ import pytest
 from ml_backend.registry.bucket import Bucket, PreconditionFailed
 from ml_backend.registry.local import LocalRegistry
 from ml_backend.registry.pins import PinSet
+from ml_backend.registry.registry import open_registry
 from tests.fakes.registry import TASK, eventually, make_version
 from tests.integration.ml_backend.registry.conftest import Place
+from tests.processes import running
 
+# Long: other tests use the same cores. A condition that holds ends the wait.
+SECONDS = 300.0
 in_a_bucket = pytest.mark.parametrize("place", ["s3"], indirect=True)
-
-PINNER = """
-import sys
-from pathlib import Path
-from ml_backend.registry.registry import open_registry
-registry = open_registry(sys.argv[1], Path(sys.argv[2]))
-print("ready", flush=True)
-while True:
-    registry.set_pins("sentiment", [sys.argv[3]])
-"""
-
-PUBLISHER = """
-import shutil, sys
-from pathlib import Path
-from ml_backend.registry.registry import open_registry
-registry = open_registry(sys.argv[1], Path(sys.argv[2]))
-print("ready", flush=True)
-while True:
-    for directory in map(Path, sys.argv[3:]):
-        registry.publish(directory)
-"""
 
 FULL_DISK = """
 import subprocess, sys
@@ -62,16 +47,19 @@ assert not [path for path in (root / "sentiment").iterdir() if path.name.startsw
 """
 
 
-def start(program: str, place: Place, *arguments: object) -> "subprocess.Popen[str]":
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, place.url, str(place.folder / "cache"), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **place.environment, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    assert process.stdout
-    assert process.stdout.readline() == "ready\n"
-    return process
+def pin_forever(pipe: Connection, url: str, cache: Path, version: str) -> None:
+    registry = open_registry(url, cache)
+    pipe.send("ready")
+    while True:
+        registry.set_pins(TASK, [version])
+
+
+def publish_forever(pipe: Connection, url: str, cache: Path, directories: Sequence[Path]) -> None:
+    registry = open_registry(url, cache)
+    pipe.send("ready")
+    while True:
+        for directory in directories:
+            registry.publish(directory)
 
 
 def test_pins_are_intact_whenever_a_writer_is_killed(place: Place) -> None:
@@ -79,13 +67,9 @@ def test_pins_are_intact_whenever_a_writer_is_killed(place: Place) -> None:
     registry = place.open()
     generation, moments = 0, random.Random(3)
     for _ in range(6):
-        writer = start(PINNER, place, version)
         wanted = generation + moments.randint(1, 8)
-        try:
-            eventually(lambda wanted=wanted: registry.pin_set(TASK).generation >= wanted, "it pins", 30)  # type: ignore[misc]
-        finally:
-            writer.kill()
-            writer.communicate()
+        with running(pin_forever, place.url, place.folder / "cache", version, environment=place.environment):
+            eventually(lambda wanted=wanted: registry.pin_set(TASK).generation >= wanted, "it pins", SECONDS)  # type: ignore[misc]
         pin_set: PinSet = registry.pin_set(TASK)
         assert pin_set.generation >= wanted
         assert pin_set.history[-1].generation == pin_set.generation
@@ -97,17 +81,14 @@ def test_a_version_is_complete_or_missing_whenever_its_publisher_is_killed(place
     registry = place.open()
     trained = place.folder / "trained"
     versions = [make_version(trained, note=str(number), weights=50_000) for number in range(12)]
+    directories = [place.trained(version) for version in versions]
     for count in range(0, 12, 3):
-        publisher = start(PUBLISHER, place, *[place.trained(version) for version in versions])
-        try:
-            eventually(lambda count=count: len(registry.versions(TASK)) > count, "it publishes", 30)  # type: ignore[misc]
-        finally:
-            publisher.kill()
-            publisher.communicate()
+        with running(publish_forever, place.url, place.folder / "cache", directories, environment=place.environment):
+            eventually(lambda count=count: len(registry.versions(TASK)) > count, "it publishes", SECONDS)  # type: ignore[misc]
         for version in registry.versions(TASK):
             registry.fetch(TASK, version)
-    for version in versions:
-        assert registry.publish(place.trained(version)) == version
+    for directory in directories:
+        assert registry.publish(directory) == directory.name
     assert sorted(registry.versions(TASK)) == sorted(versions)
 
 

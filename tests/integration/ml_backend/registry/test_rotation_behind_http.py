@@ -10,7 +10,7 @@ from tests.bench.rotation import Clients, questions_about, rotate_under_load, se
 from tests.fakes import rotating_backend
 from tests.fakes.registry import TASK, load_fixed, make_version
 
-ROTATIONS = 12
+ROTATIONS = 6
 
 
 def test_rotations_behind_http_cause_no_failed_wrong_or_stale_answer(tmp_path: Path) -> None:
