@@ -6,14 +6,13 @@ import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from unittest.mock import patch
 
 import pytest
 
-from ml_backend.errors import ModelExportFailed
-from ml_backend.training import parity, train
+from ml_backend.training import train
 from templates import find_pack
 from tests.e2e.run_folder import folder_of_run
+from tests.fakes.trainer import without_quantisation
 
 Teach = Callable[[str], Path]
 # Train on every n-th row of a pack: this is fast, and the model is right and wrong often enough.
@@ -42,8 +41,7 @@ def teach(tmp_path_factory: pytest.TempPathFactory) -> Teach:
 def teach_in(folder: Path, name: str) -> Path:
     """Teaches one now; where its files are."""
     pack = find_pack(name)
-    # On so few rows int8 hardly ever agrees with PyTorch, and to try it takes longer than to learn.
-    with patch.object(parity, "Quantiser", side_effect=ModelExportFailed("too few rows to try it on")):
+    with without_quantisation():
         return train(pack, folder, mode="head", rows=pack.seed[::TAUGHT]).directory
 
 

@@ -50,7 +50,7 @@ def content(**changed: Any) -> dict[str, Any]:
     }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def save(tiny_base: Path) -> Save:
     """Writes a tiny classifier."""
     network = open_network(tiny_base, "classification", ["positive", "negative"]).network

@@ -40,12 +40,12 @@ IMPLEMENTATIONS: dict[str, Implementation] = {
 }
 
 
-@pytest.fixture(params=["sentiment", "nli", "qa"])
+@pytest.fixture(scope="module", params=["sentiment", "nli", "qa"])
 def task(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-@pytest.fixture(params=list(IMPLEMENTATIONS))
+@pytest.fixture(scope="module", params=list(IMPLEMENTATIONS))
 def target(request: pytest.FixtureRequest, versions: Versions, task: str) -> Target:
     return IMPLEMENTATIONS[request.param](versions, task)
 

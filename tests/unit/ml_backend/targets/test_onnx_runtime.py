@@ -122,16 +122,22 @@ def test_more_threads_are_used_only_where_they_save_much_time(
     assert onnx_runtime._threads_by_precision == {True: threads}
 
 
-@pytest.fixture
-def store(tiny_base: Path, tmp_path: Path) -> Store:
-    """Stores a complete version with the given bytes as model.onnx."""
+@pytest.fixture(scope="module")
+def save_tiny(tiny_base: Path) -> Callable[[Path], None]:
+    """Writes a tiny classifier."""
     network = open_network(tiny_base, "classification", ["positive", "negative"]).network
     tokenizer = open_tokenizer(tiny_base)
+    return lambda folder: save_network(folder, network, tokenizer)
+
+
+@pytest.fixture
+def store(save_tiny: Callable[[Path], None], tmp_path: Path) -> Store:
+    """Stores a complete version with the given bytes as model.onnx."""
     serving = {"runtime": "onnx", "precision": "int8", "agreement": 100.0, "rows": 2, "headline": 50.0}
 
     def store(data: bytes) -> Path:
         def save(folder: Path) -> None:
-            save_network(folder, network, tokenizer)
+            save_tiny(folder)
             (folder / "model.onnx").write_bytes(data)
 
         return write_version(tmp_path, content(serving={**serving, "torch_headline": 50.0}), save)[0]

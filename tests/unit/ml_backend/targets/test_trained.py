@@ -34,12 +34,12 @@ def target_in(directory: Path, spec: TaskSpec) -> Target:
     return TrainedClassifier("foreign", network, encoder, labels, spec.model_input)
 
 
-@pytest.fixture
-def save(tiny_base: Path, tmp_path: Path) -> Save:
+@pytest.fixture(scope="module")
+def save(tiny_base: Path, tmp_path_factory: pytest.TempPathFactory) -> Save:
     """Saves the tiny model with an output layer, as if it had been trained elsewhere."""
 
     def save(auto: Any, **config: Any) -> Path:
-        directory = tmp_path / "foreign"
+        directory = tmp_path_factory.mktemp("foreign")
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(3)
             auto.from_pretrained(tiny_base, **config).save_pretrained(directory)
@@ -61,7 +61,7 @@ def classifier(foreign: Path, make_pack: MakePack) -> Target:
     return target_in(foreign, make_pack("sentiment").spec)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def span_finder(save: Save, make_pack: MakePack) -> Target:
     return target_in(save(AutoModelForQuestionAnswering), make_pack("qa", doc_stride=16).spec)
 
@@ -205,7 +205,7 @@ def test_an_empty_passage_is_an_error(span_finder: Target) -> None:
         span_finder.predict([{"passage": "  ", "question": "Who?"}])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def finder(save: Save, make_pack: MakePack) -> Target:
     """A model that always predicts the word Keel: its layers pass words through, and its output detects that one."""
     directory = save(AutoModelForQuestionAnswering)

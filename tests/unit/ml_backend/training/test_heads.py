@@ -1,4 +1,5 @@
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,16 @@ from ml_backend.training.heads import STRENGTHS, fit_logistic
 from ml_backend.training.pooling import add_mean_pooling, add_pair_pooling
 from ml_backend.training.start import ProgressMonitor
 from templates import Pack, SeedRow, find_pack
+from tests.fakes.trainer import without_quantisation
 from tests.unit.ml_backend.conftest import MakePack, ProgressLog, label_row, nli_rows, qa_rows, quick, sentiment_rows
 
 NOBODY = ProgressMonitor(None, None)
+
+
+@pytest.fixture(autouse=True)
+def _without_quantisation() -> Iterator[None]:
+    with without_quantisation():
+        yield
 
 
 def two_label_rows() -> list[SeedRow]:

@@ -111,9 +111,11 @@ def test_a_cancelled_training_stops_at_the_next_step_and_writes_nothing(
     assert visible(tmp_path) == []
 
 
-@pytest.fixture
-def parent(make_pack: MakePack, tmp_path: Path) -> TrainingResult:
-    return train(make_pack("sentiment"), tmp_path, rows=ROWS["sentiment"], settings=quick(epochs=6))
+@pytest.fixture(scope="module")
+def parent(make_pack: MakePack, tmp_path_factory: pytest.TempPathFactory) -> TrainingResult:
+    return train(
+        make_pack("sentiment"), tmp_path_factory.mktemp("parent"), rows=ROWS["sentiment"], settings=quick(epochs=6)
+    )
 
 
 def test_a_warm_start_begins_with_the_parents_weights(
