@@ -1,7 +1,7 @@
 """Databases for integration tests, and the command that uses them.
 
-Tests that depend on the database run on both kinds, the others on SQLite. If OUTFOX_TEST_DATABASE names a kind, all
-tests run on it.
+Tests with a `store` or a `campaign` run on both kinds, those marked with `any_database` and the others on SQLite. If
+OUTFOX_TEST_DATABASE names a kind, all tests run on it.
 """
 
 import os
@@ -31,6 +31,14 @@ def pytest_configure(config: pytest.Config) -> None:
     if CHOSEN not in ("", *KINDS):
         raise pytest.UsageError(f"OUTFOX_TEST_DATABASE is {CHOSEN!r}; choose one of {', '.join(KINDS)}")
     config.addinivalue_line("markers", "sqlite(why): the home's database is SQLite, whatever the environment says")
+    config.addinivalue_line("markers", "any_database: one kind is enough; other tests run these statements on both")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the kinds of database that a test runs on."""
+    if "databases" in metafunc.fixturenames:
+        kinds = KINDS[:1] if metafunc.definition.get_closest_marker("any_database") else KINDS
+        metafunc.parametrize("databases", [CHOSEN] if CHOSEN else kinds, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -80,9 +88,9 @@ def _postgresql() -> Any:
     return get_server(tempfile.mkdtemp(prefix="outfox-pg-"), cleanup_mode="delete")
 
 
-@pytest.fixture(scope="session", params=[CHOSEN] if CHOSEN else KINDS)
+@pytest.fixture(scope="session")
 def databases(request: pytest.FixtureRequest) -> Databases:
-    """Databases of both kinds, one after the other."""
+    """Databases of the kind that the test runs on."""
     found: Databases = request.getfixturevalue(f"{request.param}_databases")
     return found
 

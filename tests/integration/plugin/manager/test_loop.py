@@ -3,6 +3,8 @@
 import threading
 from dataclasses import replace
 
+import pytest
+
 from round_manager.models import EntryState, LedgerEntry
 from round_manager.tasks.rounds import pinned_versions
 from tests.integration.plugin.manager.conftest import NewManaged
@@ -41,6 +43,7 @@ def test_two_rounds_run_by_themselves(new_campaign: NewManaged) -> None:
     assert len({*met, *pins.versions}) == 3
 
 
+@pytest.mark.any_database
 def test_a_killed_manager_ends_in_the_same_state(campaign: ManagedCampaign) -> None:
     campaign.last_round = 1
     kills = RandomKills(0.1)

@@ -1,10 +1,7 @@
 """Freezing a closed round creates a complete, reproducible archive, or none."""
 
 import json
-import resource
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from uuid import UUID
@@ -23,6 +20,7 @@ from round_manager.services.context import Actor, ServiceContext
 from tests.campaign import DAY, Campaign, start_campaign, start_closed
 from tests.campaign.closed_rounds import text_of
 from tests.fakes.clock import NOON, SettableClock
+from tests.fakes.disk import full_disk
 from tests.integration.databases import Databases
 
 
@@ -173,17 +171,7 @@ def test_the_next_freeze_finishes_a_killed_one(campaign: Campaign, tmp_path: Pat
     assert verify(Path(frozen.where)).problems == ()
 
 
-@contextmanager
-def full_disk(most_bytes: int) -> Iterator[None]:
-    """Limit the size of files; the kernel refuses larger writes."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
+@pytest.mark.any_database
 @pytest.mark.parametrize("most_bytes", [2, 5_000, 20_000])
 def test_a_full_disk_leaves_no_archive_no_draft_and_an_unfrozen_round(
     store: Store, tmp_path: Path, most_bytes: int
@@ -199,6 +187,7 @@ def test_a_full_disk_leaves_no_archive_no_draft_and_an_unfrozen_round(
     other.freeze(open_archives(str(tmp_path / "kept")))
 
 
+@pytest.mark.any_database
 def test_a_full_disk_leaves_no_empty_archive_folders(campaign: Campaign, tmp_path: Path) -> None:
     split_round(ServiceContext(campaign.store, SettableClock()), Actor("ada"), campaign.round_id)
     (tmp_path / "mine").mkdir()
@@ -208,6 +197,7 @@ def test_a_full_disk_leaves_no_empty_archive_folders(campaign: Campaign, tmp_pat
     assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["mine"]
 
 
+@pytest.mark.any_database
 def test_a_full_disk_during_the_duplicate_search_leaves_the_round_unchanged(campaign: Campaign, tmp_path: Path) -> None:
     with full_disk(2), pytest.raises(ArchiveError, match="File too large"):
         campaign.freeze(open_archives(str(tmp_path)))

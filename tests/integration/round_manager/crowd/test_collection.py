@@ -67,6 +67,7 @@ def test_an_expired_hit_without_work_releases_its_money(campaign: Campaign) -> N
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("finished", [0, 250])
 def test_reading_when_nothing_changed_costs_the_same_however_many_hits_are_finished(
     campaign: Campaign, finished: int
@@ -84,6 +85,7 @@ def test_reading_when_nothing_changed_costs_the_same_however_many_hits_are_finis
     assert campaign.crowd_calls() - before == {"hits": 1}
 
 
+@pytest.mark.any_database
 def test_one_old_open_hit_does_not_cause_a_full_listing(campaign: Campaign) -> None:
     with campaign.store.write() as session:
         session.get_one(type(campaign.task), campaign.task.id).budget_cents = 10_000_000

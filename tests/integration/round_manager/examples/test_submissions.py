@@ -71,6 +71,7 @@ def test_several_models_judge_together_and_the_first_is_counted(store: Store) ->
     assert [one["version"] for one in example.verdict["said"]] == list(campaign.versions)
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -100,6 +101,7 @@ def test_an_invalid_example_is_refused_in_one_sentence(campaign: Campaign, chang
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     ("answer", "why"),
     [

@@ -29,6 +29,7 @@ def contested_example(campaign: Campaign) -> Example:
     return split
 
 
+@pytest.mark.any_database
 def test_reliable_validators_weigh_more_and_can_break_a_tie(new_campaign: NewCampaign) -> None:
     # Two of three decide nothing where four vote, and the careful two came first.
     campaign = new_campaign(validation={"first_votes": 3, "max_votes": 4, "gold_rate": 0.0})

@@ -98,6 +98,7 @@ def test_contexts_of_equal_rank_are_drawn_evenly(campaign: Campaign) -> None:
     assert given[:8] != sorted(given[:8])
 
 
+@pytest.mark.any_database
 def test_a_uniform_draw_favours_no_context(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(contexts=8, rounds={"context_strategy": "uniform"})
     page = campaign.open_page("W1")

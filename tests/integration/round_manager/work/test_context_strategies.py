@@ -104,6 +104,7 @@ def _rows_read(session: Any, statement: str, values: Any, in_order: bool) -> int
     return max(steps(told[0]["Plan"]))
 
 
+@pytest.mark.any_database
 def test_a_draw_among_many_favours_no_context(campaign: Campaign, window: int) -> None:
     _lay_out(campaign, contexts=8 * window)
     drawn = Counter(_drawn(campaign, "least_used"))
@@ -114,6 +115,7 @@ def test_a_draw_among_many_favours_no_context(campaign: Campaign, window: int) -
     assert len(drawn) > len(everyone) / 3
 
 
+@pytest.mark.any_database
 def test_a_leased_context_is_drawn_as_often_as_others_of_its_rank(campaign: Campaign, window: int) -> None:
     _lay_out(campaign, contexts=4 * window)
     others = campaign.add_example("OTHERS").author_id

@@ -74,6 +74,7 @@ def test_no_validator_judges_an_example_twice(campaign: Campaign) -> None:
         vote(campaign, example, label="negative")
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     "judgement",
     [

@@ -30,6 +30,7 @@ def _skip(page: Page, **body: Any) -> dict[str, Any]:
     return page.post("/items/0/skip", {**page.mark(), **body})
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(("method", "call"), CALLS)
 def test_a_window_that_shows_a_skipped_text_changes_nothing_and_is_reported(
     site: WorkSite, method: str, call: str
@@ -89,6 +90,7 @@ def test_two_windows_that_skip_at_once_skip_once(site: WorkSite) -> None:
     assert sorted(one.status_code for one in answers) == [200, 409, 409, 409]
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(("method", "call"), CALLS)
 @pytest.mark.parametrize("mark", [{}, {"mark": None}, {"mark": 7}, {"mark": ["x"]}], ids=str)
 def test_a_call_that_does_not_say_what_its_page_shows_is_refused(
