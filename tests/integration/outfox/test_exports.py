@@ -1,8 +1,6 @@
 """`outfox.export`: frozen rounds as files that have the form of a known data set."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -14,6 +12,7 @@ from pyarrow import parquet
 import outfox
 from outfox.exports import OWN_COLUMNS
 from templates.spec import COLUMNS
+from tests.fakes.disk import full_disk
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 
@@ -253,16 +252,10 @@ def test_an_export_that_does_not_fit_on_the_disk_changes_nothing(
     if there:
         outfox.export("sentiment", form, to, rounds=1, path=archives)
     before = contents(tmp_path)
-    # The process may not write files that are as large as the training set.
-    program = (
-        "import resource, signal, sys, outfox; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
-        "df = outfox.load('sentiment', path=sys.argv[1]); "
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (9_000, 9_000)); "
-        "outfox.export(df, sys.argv[2], sys.argv[3])"
-    )
-    command = [sys.executable, "-c", program, str(archives), form, str(to)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "ExportNotWritten" in done.stderr
+    frame = outfox.load("sentiment", path=archives)
+    # Less than the training set takes.
+    with full_disk(9_000), pytest.raises(outfox.ExportNotWritten):
+        outfox.export(frame, form, to)
     assert contents(tmp_path) == before
 
 

@@ -8,14 +8,20 @@ import pytest
 
 from plugin.server_process import free_port
 from tests.conftest import Outfox, replace_in
+from tests.integration.databases import SqliteDatabases
+
+
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory: pytest.TempPathFactory) -> SqliteDatabases:
+    return SqliteDatabases(tmp_path_factory.mktemp("sqlite"))
 
 
 @pytest.fixture
-def ready(outfox: Outfox, monkeypatch: pytest.MonkeyPatch) -> Outfox:
+def ready(outfox: Outfox, databases: SqliteDatabases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outfox:
     """The command with a database, and a Label Studio that is not there."""
     monkeypatch.setenv("OUTFOX_LABEL_STUDIO_URL", f"http://127.0.0.1:{free_port()}")
     monkeypatch.setenv("OUTFOX_LABEL_STUDIO_TOKEN", "0" * 40)
-    assert outfox("db", "upgrade").code == 0
+    databases.lay_tables(f"sqlite:///{tmp_path / 'home' / 'outfox.db'}")
     return outfox
 
 

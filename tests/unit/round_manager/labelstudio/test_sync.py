@@ -4,9 +4,10 @@ from datetime import timedelta
 
 import pytest
 
+from round_manager.labelstudio import sync
 from round_manager.labelstudio.intake import CHANGED
 from round_manager.labelstudio.port import LabelStudioUnavailable, NotConnected
-from round_manager.labelstudio.sync import OVERLAP, TASKS_AT_ONCE, SyncResult, read_projects
+from round_manager.labelstudio.sync import OVERLAP, SyncResult, read_projects
 from round_manager.models import Example, LabelStudioAnnotation, ProjectKind, Round, Worker
 from templates.payloads import Span
 from tests.fakes.clock import NOON
@@ -170,10 +171,13 @@ def test_a_submission_on_an_unrecorded_task_is_not_lost(worlds: Worlds) -> None:
     assert world.sync() == SyncResult(read=1, examples=1)
 
 
-def test_everything_is_read_when_many_tasks_changed_at_one_moment(worlds: Worlds) -> None:
+def test_everything_is_read_when_many_tasks_changed_at_one_moment(
+    worlds: Worlds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sync, "TASKS_AT_ONCE", 10)
     world = worlds(pushed=False)
     world.connect()
-    count = TASKS_AT_ONCE * 2 + 30
+    count = 10 * 2 + 3
     project = world.link().project
     world.push()
     first = world.studio.tasks[world.tasks()[0]]
