@@ -12,6 +12,7 @@ from werkzeug.test import Client
 
 from common.clock import SystemClock
 from mturk.marketplace.app import marketplace_app
+from mturk.marketplace.destinations import LOOPBACK, QueueNetworks
 from mturk.marketplace.site.app import worker_site
 from plugin.attempt_delivery import sign
 from plugin.labelstudio.editor import font_files
@@ -101,7 +102,9 @@ def test_the_marketplaces_api(any_databases: Databases) -> None:
     recorder, url = HttpRecorder(), any_databases.empty()
 
     def app(market: Any, address: str) -> Any:
-        return recorder.wrap(marketplace_app(market, public_url=address, signing_time=SystemClock().now), operation)
+        queues = QueueNetworks(LOOPBACK)
+        made = marketplace_app(market, public_url=address, queues=queues, signing_time=SystemClock().now)
+        return recorder.wrap(made, operation)
 
     with MarketServer(url, app=app) as server:
         use_all_operations(server)
