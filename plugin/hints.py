@@ -9,6 +9,7 @@ from common.errors import CodedError, Hint
 
 COMMANDS = {
     "apply_task_yaml": "outfox task create {task}",
+    "approve_top_ups": "outfox crowd pay {task} --top-up",
     "approve_work": "outfox crowd approve {task} --all",
     "check_installation": "outfox doctor",
     "close_round": "outfox round close {task}",

@@ -71,6 +71,16 @@ class Pay(Section):
     validate_cents: Cents = Field(description="whole cents for one validation HIT")
     quiz_cents: Cents = Field(0, description="whole cents for the onboarding quiz, passed or not")
     minimum_hourly_cents: Cents = Field(description="the hourly wage, in whole cents, that pay is topped up to")
+    top_up_cap_cents: Cents | None = Field(
+        None,
+        description="the most that one worker gets in top-ups in one round, in whole cents; none for four times "
+        "minimum_hourly_cents",
+    )
+    top_up_review_cents: Cents | None = Field(
+        None,
+        description="if the top-ups of one round exceed this, in whole cents, they wait for the owner's approval; none "
+        "for a tenth of budget.round_cents",
+    )
 
 
 class Budget(Section):
@@ -96,6 +106,7 @@ class Work(Section):
     validations_per_hit: int = Field(5, ge=1, le=50, description="examples in one validation HIT, 1 to 50")
     create_minutes: int = Field(20, ge=1, le=1_440, description="minutes a worker has for a creation HIT")
     validate_minutes: int = Field(15, ge=1, le=1_440, description="minutes a worker has for a validation HIT")
+    hits_at_once: int = Field(3, ge=1, le=100, description="HITs that one worker can have open at once, 1 to 100")
     label_studio_minutes: int = Field(
         20,
         ge=0,

@@ -38,6 +38,9 @@ COLUMNS = frozenset(
         "comment", "voted_at", "number", "latency_us", "asked_at",
     }
 )  # fmt: skip
+# Without a cap on top-ups: this many hours at the minimum for one worker, and this part of a round's budget unapproved.
+CAP_HOURS = 4
+REVIEWED_PART = 10
 # The placeholders in a pack's messages.
 MESSAGE_SLOTS = frozenset({"prediction", "confidence", "target"})
 LENGTH_SLOTS = frozenset({"title", "length", "most"})
@@ -170,6 +173,18 @@ class TaskSpec(Section):
     def label_names(self) -> tuple[str, ...]:
         """The names of the labels, in the order of the models' outputs."""
         return tuple(label.name for label in self.labels)
+
+    @property
+    def top_up_cap_cents(self) -> int:
+        """The most that one worker gets in top-ups in one round."""
+        cap = self.pay.top_up_cap_cents
+        return CAP_HOURS * self.pay.minimum_hourly_cents if cap is None else cap
+
+    @property
+    def top_up_review_cents(self) -> int:
+        """What the top-ups of one round may amount to without the owner's approval."""
+        limit = self.pay.top_up_review_cents
+        return self.budget.round_cents // REVIEWED_PART if limit is None else limit
 
     def with_role(self, role: str) -> tuple[TaskField, ...]:
         """Return the fields of one role, in the pack's order."""

@@ -16,7 +16,7 @@ from plugin.cli.crowd_review import approve, follow, reject, reports
 from plugin.cli.crowd_workers import block, workers
 from plugin.cli.output import MOST_SHOWN, data_command, limited_table, show, table, when
 from plugin.cli.progress import ProgressBar
-from plugin.hints import NO_TASKS
+from plugin.hints import NO_TASKS, with_command
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
@@ -78,10 +78,13 @@ def _data(found: "CrowdOverview") -> dict[str, Any]:
         for name in ("in_doubt", "held", "refused", "astray")
     }
     rest = {name: [asdict(one) for one in getattr(found, name)] for name in ("undecided", "decided", "planned")}
-    return {"groups": groups, **rest, **ends, "without_round": found.without_round}
+    approvals = [{"task": task, **asdict(due)} for task, due in found.to_approve.items()]
+    return {"groups": groups, **rest, **ends, "without_round": found.without_round, "top_ups_to_approve": approvals}
 
 
 def _texts(found: "CrowdOverview") -> Iterator[RenderableType]:
+    from round_manager.loop.waiting import top_up_approval
+
     if found.groups:
         yield _groups(found.groups)
         yield ""
@@ -89,8 +92,11 @@ def _texts(found: "CrowdOverview") -> Iterator[RenderableType]:
     else:
         yield _nothing(found)
     for one in found.groups:
-        if one.is_low:
+        if one.is_low and one.figures.task not in found.to_approve:
             yield f"\n{_warning(one)}"
+    for task, due in found.to_approve.items():
+        reason = top_up_approval(due, task)
+        yield f"\n{task}: {with_command(reason.text, reason.hint)}"
     yield from _work(found)
     for plan in (one for one in found.planned if one.unsent):
         what = f"{count(plan.unsent, 'HIT')} {asking(plan.kind)} of {plan.task}"

@@ -81,7 +81,11 @@ def bonus(app: Application, assignment: str, cents: int, reason: str, again: boo
 
 @click.command()
 @click.argument("task", required=False)
-@click.option("--top-up", is_flag=True, help="First owe what brings low-paid groups to the hourly minimum.")
+@click.option(
+    "--top-up",
+    is_flag=True,
+    help="First owe what brings low-paid groups to the hourly minimum; this approves top-ups above the task's limit.",
+)
 @YES
 @DRY_RUN
 @data_command

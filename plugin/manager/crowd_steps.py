@@ -6,6 +6,8 @@ from plugin.backend_client import BackendUnreachable
 from plugin.errors import PluginError
 from plugin.hints import with_command
 from plugin.manager.step import NOTHING, CrowdStep, ManagerContext, StepFailed, StepResult
+from round_manager.crowd.fair_pay import DueTopUps
+from round_manager.loop.waiting import top_up_approval
 from round_manager.services.context import ConnectedCrowd
 from round_manager.services.hits import (
     expire_unneeded,
@@ -15,7 +17,7 @@ from round_manager.services.hits import (
     rounds_to_write_for,
     unsent_hits,
 )
-from round_manager.services.payments import count_held, missing_pay, owed_payments, top_up_round
+from round_manager.services.payments import count_held, find_due_top_ups, owed_payments, top_up_round
 
 
 class Expire(CrowdStep):
@@ -139,14 +141,22 @@ class SendPayments(CrowdStep):
 
 
 class TopUp(CrowdStep):
-    """Owes, just before a round closes, what brings low pay to the task's hourly minimum."""
+    """Owes, just before a round closes, what brings low pay to the task's hourly minimum, up to the owner's limit."""
 
     name = "top-up"
 
     def run_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> StepResult:
-        cents = top_up_round(context.services, context.actor, crowd, task)
-        return StepResult(f"{dollars(cents)} owed to bring pay to the hourly minimum" if cents else "")
+        due = top_up_round(context.services, context.actor, crowd, task)
+        if due.need_approval:
+            return StepResult(waits=self._approval(due, task))
+        return StepResult(f"{dollars(due.cents)} owed to bring pay to the hourly minimum" if due.cents else "")
 
     def preview_on(self, context: ManagerContext, crowd: ConnectedCrowd, task: str) -> str:
-        cents = missing_pay(context.services, task)
-        return f"owe {dollars(cents)} to bring pay to the hourly minimum" if cents else ""
+        due = find_due_top_ups(context.services, task)
+        if due.need_approval:
+            return f"wait: {self._approval(due, task)}"
+        return f"owe {dollars(due.cents)} to bring pay to the hourly minimum" if due.cents else ""
+
+    def _approval(self, due: DueTopUps, task: str) -> str:
+        reason = top_up_approval(due, task)
+        return with_command(reason.text, reason.hint)

@@ -87,7 +87,13 @@ export class ActiveTime {
     if (this.active === this.sent) return;
     const sent = this.active;
     // What does not arrive is sent with the next heartbeat.
-    this.client.post("/beat", {active_ms: Math.round(sent)}, {keepalive: true}).then(() => { this.sent = sent; }, () => {});
+    this.client.post("/beat", {active_ms: Math.round(sent)}, {keepalive: true})
+      .then(({active_ms: known}) => { this.sent = sent; this.learn(known); }, () => {});
+  }
+
+  // The same HIT may be open in another window, which counts too: this one goes on from the server's total.
+  learn(known) {
+    if (known > this.active) this.active = this.sent = known;
   }
 
   stop() {

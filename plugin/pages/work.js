@@ -94,6 +94,7 @@ class Page {
       if (document.visibilityState !== "visible" || isBusy() || document.body.dataset.state !== "ready") return;
       try {
         const state = await this.client.get("/state");
+        this.activeTime.learn(state.active_ms);
         if (isBusy()) return;
         this.state = state;
         if (!this.leave()) this.work.refreshed();

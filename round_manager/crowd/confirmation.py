@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from crowd.port import AssignmentState, SubmittedAssignment
 from round_manager import audit
+from round_manager.crowd.credited_time import credit_time, lock_workers
 from round_manager.database.columns import equals_unindexed
 from round_manager.errors import BudgetError, VoteRefused
 from round_manager.models import (
@@ -152,6 +153,7 @@ def confirm_sessions(session: Session, assignments: Sequence[Assignment], *, now
     shown = {(one.hit_id, one.external_id): one for one in assignments}
     mine, claims = [], _claims(session, assignments)
     _lock_judged(session, claims)
+    _credit(session, assignments, claims)
     for work in claims:
         assignment = shown.get((work.hit_id, work.claimed_assignment))
         if assignment is None:
@@ -174,12 +176,19 @@ def _confirm(session: Session, work: WorkSession, assignment: Assignment, now: d
         return
     work.submitted_at = work.submitted_at or assignment.submitted_at or now
     work.status, work.assignment_id = SessionStatus.CONFIRMED, assignment.id
-    # A page that never reported its time has none, rather than 0.
-    assignment.active_ms = work.active_ms or None
     session.flush()
     _accept_examples(session, work, now)
     _cast_votes(session, work, now)
     end_leases(session, [work.id], LeaseEnd.USED, now=now)
+
+
+def _credit(session: Session, assignments: Sequence[Assignment], claims: Sequence[WorkSession]) -> None:
+    """Credit the time of assignments that were not credited yet, before their examples and votes count."""
+    lock_workers(session, {one.worker_id for one in assignments})
+    claimed = {(work.hit_id, work.claimed_assignment, work.worker_id): work for work in claims}
+    new = [one for one in assignments if one.active_ms is None]
+    pages = {one.id: claimed.get((one.hit_id, one.external_id, one.worker_id)) for one in new}
+    credit_time(session, new, {number: page for number, page in pages.items() if page is not None})
 
 
 def _claims(session: Session, assignments: Sequence[Assignment]) -> Sequence[WorkSession]:

@@ -1,22 +1,30 @@
 """Fair pay: what an hour of work paid, and the top-up that brings it to the task's minimum.
 
-An assignment's time is the active time on its page if that is known, or else the time from acceptance to submission.
-One worker's long break must not decide, so a group's wage is the median, and its top-up follows from the median time:
-every worker of the group gets at least what the minimum pays for that time. At least half of them then reach the
-minimum, and so does the median.
+An assignment's time is the time that it was credited with (`credited_time`), which no other assignment of the worker
+has. Two HITs side by side share their time by chance, so a worker counts with the mean of their assignments in a group.
+
+One worker's long break must not decide, and neither must one worker with many assignments: a group's wage is the median
+of its workers, and its top-up follows from their median time. For every assignment, a worker gets at least what the
+minimum pays for that time, or for their own if it is shorter. At least half of the workers then reach the minimum, and
+so does the median.
+
+The top-ups of one worker in one round are capped. If the top-ups of a round exceed a limit, they wait for the owner.
+Both are settings of the task.
 """
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
-from statistics import median
+from statistics import median, median_high
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from crowd.port import Crowd
+from round_manager import audit
 from round_manager.crowd.payments import REASONS
 from round_manager.models import (
     Assignment,
@@ -31,51 +39,86 @@ from round_manager.models import (
     spec_of,
 )
 from round_manager.money.ledger import Debt, owe_new, owed_entry
+from round_manager.tasks.tasks import find_task
 
 HOUR = 3_600
 PAID_STATES = (EntryState.OWED, EntryState.SENT, EntryState.CONFIRMED)
 ROWS_AT_A_TIME = 1_000
+NO_ROUND = 0
+# Nothing can be done in less; and nothing is divided by zero.
+SHORTEST_SECONDS = 1.0
+BELOW_LIMIT = "top-ups to the minimum hourly pay, below the limit for the owner's approval"
 
 
 @dataclass(frozen=True)
 class PaidAssignment:
-    """An approved assignment of a HIT group, with its time (at least one second) and the cents that it pays."""
+    """An approved assignment of a HIT group, with its time and the cents that it pays."""
 
     group_id: str
     kind: HitKind
     assignment_id: int
     worker_id: int
+    round_id: int | None
     seconds: float
     cents: int
 
     @property
     def hourly_cents(self) -> float:
         """The pay for an hour at this pace."""
-        return self.cents * HOUR / self.seconds
+        return self.cents * HOUR / max(SHORTEST_SECONDS, self.seconds)
+
+
+@dataclass(frozen=True)
+class TopUp:
+    """What brings one assignment to the minimum."""
+
+    assignment_id: int
+    worker_id: int
+    round_id: int | None
+    cents: int
 
 
 @dataclass(frozen=True)
 class GroupWage:
-    """The median pay of a HIT group; `lacking` has the missing cents of each assignment if the pay is too low."""
+    """The median pay of a HIT group's workers; `lacking` has what assignments lack if the pay is too low.
+
+    Of an even number of workers, `median_seconds` is the mean of the middle two, and `fair_seconds` the longer of them:
+    both have to reach the minimum.
+    """
 
     group_id: str
     task: str
     kind: HitKind
     assignments: int
     median_seconds: float
+    fair_seconds: float
     median_hourly_cents: int
     minimum_hourly_cents: int
-    lacking: Mapping[int, int] = field(default_factory=dict)
+    lacking: tuple[TopUp, ...] = ()
 
     @property
     def is_low(self) -> bool:
         """Whether the median pay is below the task's minimum."""
         return self.median_hourly_cents < self.minimum_hourly_cents
 
+    def fair_cents(self, seconds: float) -> int:
+        """Return what the minimum pays for a time, or for the median time if that is shorter, rounded up."""
+        ms = round(min(seconds, self.fair_seconds) * 1_000)
+        return -(-self.minimum_hourly_cents * ms // (HOUR * 1_000))
+
+
+@dataclass(frozen=True)
+class DueTopUps:
+    """The top-ups that a round's workers lack; above `limit_cents`, all top-ups of the round considered, they wait."""
+
+    cents: int = 0
+    owed_before_cents: int = 0
+    limit_cents: int = 0
+
     @property
-    def fair_cents(self) -> int:
-        """What the minimum pays for the median time, rounded up."""
-        return -(-self.minimum_hourly_cents * round(self.median_seconds * 1_000) // (HOUR * 1_000))
+    def need_approval(self) -> bool:
+        """Whether the owner has to approve them."""
+        return self.cents > 0 and self.cents + self.owed_before_cents > self.limit_cents
 
 
 def group_wages(session: Session, task: Task, *, round: Round | None = None) -> list[GroupWage]:
@@ -99,6 +142,7 @@ def earned_work(session: Session, task: Task, *, round: Round | None = None) -> 
             Hit.kind,
             Assignment.id,
             Assignment.worker_id,
+            Hit.round_id,
             Assignment.accepted_at,
             Assignment.submitted_at,
             Assignment.active_ms,
@@ -112,69 +156,145 @@ def earned_work(session: Session, task: Task, *, round: Round | None = None) -> 
     )
     if round is not None:
         wanted = wanted.where(Hit.round_id == round.id)
-    for group, kind, number, worker, accepted_at, submitted_at, active_ms, cents in session.execute(wanted):
+    for group, kind, number, worker, round_id, accepted_at, submitted_at, active_ms, cents in session.execute(wanted):
         elapsed = ((submitted_at or accepted_at) - accepted_at).total_seconds()
-        seconds = max(1.0, elapsed if active_ms is None else active_ms / 1_000)
-        yield PaidAssignment(group, kind, number, worker, seconds, int(cents))
+        seconds = elapsed if active_ms is None else active_ms / 1_000
+        yield PaidAssignment(group, kind, number, worker, round_id, seconds, int(cents))
 
 
-def owe_top_ups(session: Session, crowd: Crowd, wages: Sequence[GroupWage], *, now: datetime) -> int:
+def owe_top_ups(
+    session: Session, crowd: Crowd, wages: Sequence[GroupWage], *, actor: str, reason: str, now: datetime
+) -> int:
     """Owe top-ups to low-paid groups, once for each assignment; return the cents, without fees."""
-    debts = []
-    for wage in wages:
-        for assignment_id, cents in wage.lacking.items():
-            work = session.get_one(Assignment, assignment_id)
-            if owed_entry(session, work, EntryKind.TOP_UP) is None:
-                debts.append(Debt(work, EntryKind.TOP_UP, crowd.bonus_price(cents), REASONS[EntryKind.TOP_UP]))
+    debts: list[Debt] = []
+    owed: dict[Round | Task, list[int]] = defaultdict(list)
+    for top_up in (one for group in new_top_ups(session, wages).values() for one in group):
+        work = session.get_one(Assignment, top_up.assignment_id)
+        if owed_entry(session, work, EntryKind.TOP_UP) is None:
+            debts.append(Debt(work, EntryKind.TOP_UP, crowd.bonus_price(top_up.cents), REASONS[EntryKind.TOP_UP]))
+            hit = session.get_one(Hit, work.hit_id)
+            round = session.get_one(Round, hit.round_id) if hit.round_id is not None else None
+            owed[round or session.get_one(Task, hit.task_id)].append(top_up.cents)
     owe_new(session, debts, now=now)
+    for of, cents in owed.items():
+        after = {"top_ups": len(cents), "cents": sum(cents)}
+        audit.note(session, "owed top-ups", of, actor=actor, reason=reason, now=now, of=of, after=after)
     return sum(debt.price.cents for debt in debts)
 
 
-def new_top_ups(session: Session, wages: Iterable[GroupWage]) -> dict[str, list[int]]:
-    """Return the cents of each top-up that would be owed now, by HIT group; an assignment gets one top-up at most."""
-    owed = (LedgerEntry.kind == EntryKind.TOP_UP, LedgerEntry.state != EntryState.REFUSED)
-    had = set(session.scalars(select(LedgerEntry.assignment_id).where(*owed)))
-    return {
-        wage.group_id: [cents for assignment, cents in wage.lacking.items() if assignment not in had] for wage in wages
-    }
+def new_top_ups(session: Session, wages: Sequence[GroupWage]) -> dict[str, list[TopUp]]:
+    """Return the top-ups that would be owed now, by HIT group: one for an assignment, within each worker's cap."""
+    found: dict[str, list[TopUp]] = {wage.group_id: [] for wage in wages}
+    low = [wage for wage in wages if wage.lacking]
+    if not low:
+        return found
+    entry = LedgerEntry
+    owed = select(entry.assignment_id, entry.worker_id, entry.round_id, entry.cents).where(
+        entry.kind == EntryKind.TOP_UP, entry.state != EntryState.REFUSED
+    )
+    had: set[int | None] = set()
+    left = _Caps(session)
+    for assignment_id, worker_id, round_id, cents in session.execute(owed):
+        had.add(assignment_id)
+        left.received[worker_id, round_id] += cents
+    for wage in low:
+        for one in (one for one in wage.lacking if one.assignment_id not in had):
+            cents = min(one.cents, left.of(one, wage.task))
+            if cents > 0:
+                found[wage.group_id].append(replace(one, cents=cents))
+                left.received[one.worker_id, one.round_id] += cents
+    return found
 
 
-def missing_cents(session: Session, round: Round) -> int:
+class _Caps:
+    """What workers may still get in top-ups, by the terms of each round, or of the task for HITs without a round."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._caps: dict[int | str, int] = {}
+        self.received: dict[tuple[int | None, int | None], int] = defaultdict(int)
+
+    def of(self, top_up: TopUp, task: str) -> int:
+        """Return what the worker of a top-up may still get in its round."""
+        place = task if top_up.round_id is None else top_up.round_id
+        if place not in self._caps:
+            owner = find_task(self._session, task) if isinstance(place, str) else self._session.get_one(Round, place)
+            self._caps[place] = spec_of(owner).top_up_cap_cents
+        return self._caps[place] - self.received[top_up.worker_id, top_up.round_id]
+
+
+def due_top_ups(session: Session, round: Round) -> DueTopUps:
     """Return what the round's workers lack to the minimum and are not owed yet, without fees."""
-    if not spec_of(round).pay.minimum_hourly_cents:
-        return 0
+    spec = spec_of(round)
+    if not spec.pay.minimum_hourly_cents:
+        return DueTopUps()
     wages = group_wages(session, session.get_one(Task, round.task_id), round=round)
-    return sum(sum(cents) for cents in new_top_ups(session, wages).values())
+    cents = sum(one.cents for group in new_top_ups(session, wages).values() for one in group)
+    of_round = (LedgerEntry.round_id == round.id, LedgerEntry.kind == EntryKind.TOP_UP)
+    before = select(func.sum(LedgerEntry.cents)).where(*of_round, LedgerEntry.state.in_(PAID_STATES))
+    return DueTopUps(cents, int(session.scalar(before) or 0), spec.top_up_review_cents)
 
 
-def owe_fair_pay(session: Session, crowd: Crowd, round: Round, *, now: datetime) -> int:
+def owe_fair_pay(session: Session, crowd: Crowd, round: Round, *, actor: str, now: datetime) -> int:
     """Owe the top-ups of a round whose work is decided; return the cents, without fees.
 
     Not before: a median takes all workers into account, and each assignment gets one top-up at most. Raises
     BudgetError, and changes nothing, if the budget does not cover them.
     """
     wages = group_wages(session, session.get_one(Task, round.task_id), round=round)
-    return owe_top_ups(session, crowd, wages, now=now)
+    return owe_top_ups(session, crowd, wages, actor=actor, reason=BELOW_LIMIT, now=now)
 
 
 def _wage(group: str, task: str, kind: HitKind, earned: Iterable[PaidAssignment], minimum: int) -> GroupWage:
     # A median needs all values, and a round has many: arrays of numbers instead of objects.
-    ids, cents, seconds, hourly = array("q"), array("q"), array("d"), array("d")
+    ids, workers, rounds, cents = array("q"), array("q"), array("q"), array("q")
+    totals: dict[int, _WorkerTotal] = defaultdict(_WorkerTotal)
     for one in earned:
         ids.append(one.assignment_id)
+        workers.append(one.worker_id)
+        rounds.append(one.round_id or NO_ROUND)
         cents.append(one.cents)
-        seconds.append(one.seconds)
-        hourly.append(one.hourly_cents)
+        totals[one.worker_id].add(one)
     wage = GroupWage(
         group_id=group,
         task=task,
         kind=kind,
         assignments=len(ids),
-        median_seconds=median(seconds),
-        median_hourly_cents=int(median(hourly)),
+        median_seconds=median(one.mean_seconds for one in totals.values()),
+        fair_seconds=median_high(one.mean_seconds for one in totals.values()),
+        median_hourly_cents=int(median(one.hourly_cents for one in totals.values())),
         minimum_hourly_cents=minimum,
     )
     if not wage.is_low:
         return wage
-    fair = wage.fair_cents
-    return replace(wage, lacking={number: fair - had for number, had in zip(ids, cents, strict=True) if had < fair})
+    fair = {worker: wage.fair_cents(total.mean_seconds) for worker, total in totals.items()}
+    return replace(
+        wage,
+        lacking=tuple(
+            TopUp(number, worker, None if round_id == NO_ROUND else round_id, fair[worker] - had)
+            for number, worker, round_id, had in zip(ids, workers, rounds, cents, strict=True)
+            if had < fair[worker]
+        ),
+    )
+
+
+@dataclass
+class _WorkerTotal:
+    assignments: int = 0
+    seconds: float = 0
+    cents: int = 0
+
+    def add(self, one: PaidAssignment) -> None:
+        self.assignments += 1
+        self.seconds += one.seconds
+        self.cents += one.cents
+
+    @property
+    def mean_seconds(self) -> float:
+        """The mean time of the worker's assignments."""
+        return max(SHORTEST_SECONDS, self.seconds / self.assignments)
+
+    @property
+    def hourly_cents(self) -> float:
+        """The pay for an hour at this pace."""
+        return self.cents / self.assignments * HOUR / self.mean_seconds

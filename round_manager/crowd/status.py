@@ -1,7 +1,7 @@
 """The work on a marketplace, from our database: HIT groups, planned HITs and loose ends; and its open places."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session, aliased
 
 from crowd.port import Crowd
 from round_manager.crowd.calls import find_hits
-from round_manager.crowd.fair_pay import GroupWage, group_wages
+from round_manager.crowd.fair_pay import DueTopUps, GroupWage, group_wages
 from round_manager.crowd.reviews import DecidedWork, UndecidedWork, decided, undecided
 from round_manager.database.store import Store
 from round_manager.models import Assignment, EntryState, Hit, HitKind, HitStatus, LedgerEntry, Task, Worker
@@ -126,6 +126,8 @@ class CrowdOverview(LooseEnds):
     planned: list[PlannedHits]
     tasks: list[str]
     without_round: list[str]
+    # The top-ups that wait for the owner, by task.
+    to_approve: Mapping[str, DueTopUps] = field(default_factory=dict)
 
 
 def find_overview(

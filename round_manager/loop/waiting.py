@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from common.errors import Hint
 from common.text import count, dollars
-from round_manager.crowd.fair_pay import missing_cents
+from round_manager.crowd.fair_pay import DueTopUps, due_top_ups
 from round_manager.crowd.hit_planning import WORDS
 from round_manager.labelstudio.projects import find_link
 from round_manager.models import (
@@ -273,8 +273,17 @@ def _money(session: Session, round: Round, name: str) -> Iterator[WaitReason]:
 
 
 def _fair_pay(session: Session, round: Round) -> Iterator[WaitReason]:
-    cents = missing_cents(session, round)
-    if cents:
-        name = session.get_one(Task, round.task_id).name
-        text = f"workers are {dollars(cents)} below the minimum hourly pay"
+    due, name = due_top_ups(session, round), session.get_one(Task, round.task_id).name
+    if due.need_approval:
+        yield top_up_approval(due, name)
+    elif due.cents:
+        text = f"workers are {dollars(due.cents)} below the minimum hourly pay"
         yield WaitReason(text, Hint("top_up_pay", task=name))
+
+
+def top_up_approval(due: DueTopUps, name: str) -> WaitReason:
+    """Return that a task's top-ups wait for the owner."""
+    total = due.cents + due.owed_before_cents
+    text = f"top-ups of {dollars(due.cents)} wait for the owner's approval"
+    limit = f"the round's {dollars(total)} exceed the limit of {dollars(due.limit_cents)}"
+    return WaitReason(f"{text}: {limit}", Hint("approve_top_ups", task=name))

@@ -24,6 +24,7 @@ from round_manager.models.market import (
     Assignment,
     AssignmentStatus,
     Block,
+    CreditedSpan,
     Hit,
     HitKind,
     HitStatus,

@@ -133,9 +133,15 @@ WORK: list[Trigger] = [
     Guard(
         "guard_example_fixed", "example",
         "UPDATE OF id, public_id, task_id, round_id, context_id, author_id, source, session_id, item, fields,"
-        " content_sha256, label, answer, explanation, submitted_at, active_ms, tries, verdict_id, verdict,"
+        " content_sha256, label, answer, explanation, submitted_at, tries, verdict_id, verdict,"
         " model_version_id, confidence, fooled",
         "what was submitted and its verdict never change",
+    ),
+    Guard(
+        "guard_example_time", "example", "UPDATE OF active_ms",
+        "the time of an example can only be reduced, until its author is confirmed",
+        "OLD.status <> 'unconfirmed' OR OLD.active_ms IS NULL OR NEW.active_ms IS NULL"
+        " OR NEW.active_ms > OLD.active_ms",
     ),
     Guard(
         "guard_example_decided", "example", "UPDATE OF status, votes_wanted, gold_label, gold_answer, decided_at",

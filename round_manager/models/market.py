@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, UniqueConstraint, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from round_manager.database.columns import Cents, LimitedText
+from round_manager.database.columns import Cents, Json, LimitedText
 from round_manager.database.engine import find_or_add
 from round_manager.models import table
 
@@ -141,7 +141,26 @@ class Assignment(table.Numbered):
     decided_at: Mapped[datetime | None] = mapped_column(default=None)
     decided_by: Mapped[str | None] = mapped_column(LimitedText(120), default=None)
     reason: Mapped[str | None] = mapped_column(default=None)
+    # The time that was credited; none if the assignment was collected by a version that measured time differently.
     active_ms: Mapped[int | None] = mapped_column(default=None)
+
+
+class CreditedSpan(table.Numbered):
+    """A span of a worker's time that was credited to one assignment; the spans of a worker never overlap."""
+
+    __tablename__ = "credited_span"
+    __table_args__ = (
+        table.references(assignment_id="assignment.id", worker_id="assignment.worker_id"),
+        UniqueConstraint("worker_id", "starts_at"),
+        table.index("ix_credited_span_worker", "worker_id", "ends_at"),
+        table.index("ix_credited_span_assignment", "assignment_id"),
+        table.check("in_order", "starts_at < ends_at"),
+    )
+
+    assignment_id: Mapped[int]
+    worker_id: Mapped[int]
+    starts_at: Mapped[datetime]
+    ends_at: Mapped[datetime]
 
 
 class WorkSession(table.Numbered):
@@ -180,6 +199,7 @@ class WorkSession(table.Numbered):
     started_at: Mapped[datetime]
     expires_at: Mapped[datetime]
     submitted_at: Mapped[datetime | None] = mapped_column(default=None)
+    # What the page has claimed so far.
     active_ms: Mapped[int] = mapped_column(default=0)
     # A fingerprint of this acceptance's submit URL; another one means that the HIT was returned and accepted again.
     acceptance: Mapped[str | None] = mapped_column(LimitedText(64), default=None)
@@ -188,6 +208,8 @@ class WorkSession(table.Numbered):
     browser: Mapped[str | None] = mapped_column(LimitedText(64), default=None)
     bound_at: Mapped[datetime | None] = mapped_column(default=None)
     browser_seen_at: Mapped[datetime | None] = mapped_column(default=None)
+    # The moments of active_ms (see work.spans); none if nothing was reported yet.
+    active_spans: Mapped[list[list[int]] | None] = mapped_column(Json, default=None)
 
 
 class Worker(table.Numbered):

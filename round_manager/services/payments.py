@@ -3,14 +3,15 @@
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from common.errors import Hint
 from round_manager.crowd import fair_pay, reviews
 from round_manager.crowd.calls import check_account
-from round_manager.crowd.fair_pay import GroupWage, group_wages, missing_cents, new_top_ups, owe_fair_pay
+from round_manager.crowd.fair_pay import DueTopUps, GroupWage, due_top_ups, group_wages, new_top_ups, owe_fair_pay
 from round_manager.crowd.reconciliation import resolve_hit, resolve_payment
 from round_manager.crowd.status import LooseEnds, loose_ends
 from round_manager.errors import NothingHeld
@@ -23,6 +24,8 @@ from round_manager.tasks.rounds import list_rounds, live_round
 from round_manager.tasks.tasks import find_task, list_tasks
 
 PAGE = 100
+APPROVED_TOP_UPS = "the owner approved the top-ups to the minimum hourly pay"
+PLANNER = Actor("dry run")
 
 
 @dataclass(frozen=True)
@@ -162,32 +165,39 @@ def plan_top_ups(
         tasks = [find_task(session, task)] if task else list_tasks(session)
         wages = [wage for one in tasks for wage in group_wages(session, one)] if top_up else []
         new = new_top_ups(session, wages)
-    groups = [_group_top_up(crowd, wage, new[wage.group_id]) for wage in wages]
-    cents, owed = _owe_top_ups(context, crowd, wages, dry_run=True)
+    groups = [_group_top_up(crowd, wage, [one.cents for one in new[wage.group_id]]) for wage in wages]
+    cents, owed = _owe_top_ups(context, PLANNER, crowd, wages, dry_run=True)
     return TopUpPlan(wages, groups, cents, owed)
 
 
 def owe_top_ups(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, plan: TopUpPlan) -> int:
-    """Owe the planned top-ups, once for each assignment; return the cents, without fees."""
-    return _owe_top_ups(context, crowd, plan.wages, dry_run=False)[0]
+    """Owe the planned top-ups, once for each assignment; return the cents, without fees.
+
+    This is the owner's approval of top-ups above the limit, and the audit log has it.
+    """
+    return _owe_top_ups(context, actor, crowd, plan.wages, dry_run=False)[0]
 
 
-def missing_pay(context: ServiceContext, task: str) -> int:
+def find_due_top_ups(context: ServiceContext, task: str) -> DueTopUps:
     """Return what the live round's workers lack to the minimum, if the round waits for nothing else."""
     with context.store.read() as session:
-        live = live_round(session, find_task(session, task).id)
-        is_due = live is not None and awaits_only_pay(session, live, now=context.now())
-        return missing_cents(session, live) if live and is_due else 0
+        return _due(session, find_task(session, task), context.now())
 
 
-def top_up_round(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, task: str) -> int:
-    """Owe what the live round's workers lack to the minimum, if the round waits for nothing else; return the cents."""
-    if not missing_pay(context, task):
-        return 0
+def top_up_round(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, task: str) -> DueTopUps:
+    """Owe what the live round's workers lack to the minimum, if the round waits for nothing else.
+
+    Return what was due. If it needs the owner's approval, nothing is owed.
+    """
+    due = find_due_top_ups(context, task)
+    if not due.cents or due.need_approval:
+        return due
     with context.store.write() as session:
-        live, now = live_round(session, find_task(session, task).id), context.now()
-        is_due = live is not None and awaits_only_pay(session, live, now=now)
-        return owe_fair_pay(session, crowd.crowd, live, now=now) if live and is_due else 0
+        owner, now = find_task(session, task), context.now()
+        due, live = _due(session, owner, now), live_round(session, owner.id)
+        if live and due.cents and not due.need_approval:
+            owe_fair_pay(session, crowd.crowd, live, actor=actor.name, now=now)
+        return due
 
 
 def statement_report(context: ServiceContext, task: str | None, *, last: date, days: int) -> StatementReport:
@@ -261,11 +271,18 @@ def list_ledger(
     return LedgerPage(rows, rows[-1].entry.id if len(found) > limit else None)
 
 
+def _due(session: Session, task: Task, now: datetime) -> DueTopUps:
+    live = live_round(session, task.id)
+    return due_top_ups(session, live) if live and awaits_only_pay(session, live, now=now) else DueTopUps()
+
+
 def _owe_top_ups(
-    context: ServiceContext, crowd: ConnectedCrowd, wages: Sequence[GroupWage], *, dry_run: bool
+    context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, wages: Sequence[GroupWage], *, dry_run: bool
 ) -> tuple[int, list[budget.Owed]]:
     with context.store.dry_run() if dry_run else context.store.write() as session:
-        cents = fair_pay.owe_top_ups(session, crowd.crowd, wages, now=context.now())
+        cents = fair_pay.owe_top_ups(
+            session, crowd.crowd, wages, actor=actor.name, reason=APPROVED_TOP_UPS, now=context.now()
+        )
         return cents, budget.owed_by_kind(session, crowd.name)
 
 

@@ -1,7 +1,7 @@
 """Use cases of submitted work: show what there is, select, approve, reject, and override a rejection."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from common.progress import Progress
 from crowd.port import Crowd
@@ -14,6 +14,7 @@ from round_manager.models import AssignmentStatus, EntryKind
 from round_manager.money.budget import reward_cost
 from round_manager.money.ledger import owe_rewards, owed_entry
 from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
+from round_manager.services.payments import find_due_top_ups
 from round_manager.tasks.tasks import find_task, list_tasks
 from round_manager.work.reports import WorkerReport, worker_reports
 
@@ -43,7 +44,9 @@ def show_crowd(
     context: ServiceContext, marketplace: str, task: str | None = None, crowd: Crowd | None = None, *, our_pages: bool
 ) -> CrowdOverview:
     """Return what was posted, submitted, decided and earned; with a crowd, also the open places of its HITs."""
-    return find_overview(context.store, marketplace, task, crowd, our_pages=our_pages)
+    found = find_overview(context.store, marketplace, task, crowd, our_pages=our_pages)
+    due = {name: find_due_top_ups(context, name) for name in found.tasks}
+    return replace(found, to_approve={name: one for name, one in due.items() if one.need_approval})
 
 
 def list_reports(context: ServiceContext, task: str) -> list[WorkerReport]:

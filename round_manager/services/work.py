@@ -20,7 +20,17 @@ from common.errors import CodedError
 from ml_backend.judge import Judge
 from round_manager.models import Attempt, Hit, HitKind, QuizResult, Round, SessionStatus, Task, WorkSession, spec_of
 from round_manager.services.context import ServiceContext
-from round_manager.work import attempts, browsers, creation, quizzes, reports, session_start, sessions, validation_work
+from round_manager.work import (
+    active_time,
+    attempts,
+    browsers,
+    creation,
+    quizzes,
+    reports,
+    session_start,
+    sessions,
+    validation_work,
+)
 from round_manager.work.attempts import CreationItem, ReadInput
 from round_manager.work.browsers import PageBrowser
 from round_manager.work.errors import HitReassigned, PageUnknown, TimeIsOver, WorkRefused
@@ -281,10 +291,11 @@ def report_problem(context: ServiceContext, page: UUID, item: int | None, text: 
         reports.report(session, work, None if is_quiz else item, text, now=context.now())
 
 
-def record_active_time(context: ServiceContext, page: UUID, active_ms: int) -> None:
-    """Store the active time that a page has counted so far."""
+def record_active_time(context: ServiceContext, page: UUID, active_ms: int) -> int:
+    """Store the active time that a page has counted so far, and return what is believed of it."""
     with context.store.write() as session:
-        sessions.record_active_time(session, sessions.find_session(session, page), active_ms, now=context.now())
+        work = sessions.find_session(session, page)
+        return active_time.record_active_time(session, work, active_ms, now=context.now())
 
 
 def finish_page(context: ServiceContext, page: UUID) -> WorkSession:

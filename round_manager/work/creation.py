@@ -18,6 +18,7 @@ from round_manager.examples.submissions import (
 from round_manager.models import Attempt, Context, Example, LeaseEnd, Source, WorkItem, WorkSession
 from round_manager.tasks.contexts import pack_context
 from round_manager.work import errors
+from round_manager.work.active_time import add_item_time
 from round_manager.work.attempts import (
     AttemptInput,
     CreationItem,
@@ -29,7 +30,7 @@ from round_manager.work.attempts import (
 )
 from round_manager.work.errors import NothingToDo
 from round_manager.work.leases import end_lease, label_counts, lease_contexts, lock_task
-from round_manager.work.sessions import SessionContext, add_item_time, items_of, session_context
+from round_manager.work.sessions import SessionContext, items_of, session_context
 from templates import TaskSpec
 from templates.payloads import next_target
 

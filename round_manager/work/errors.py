@@ -11,6 +11,7 @@ WorkRefused
 ├── AcceptanceNotProven   the marketplace did not sign that this worker accepted the HIT
 ├── HitUnavailable        the HIT cannot be started now
 │   └── TooManyPages      more pages of the HIT were opened than it can have
+├── TooManyHits           the worker has as many HITs of the task open as it allows
 ├── HitReassigned         the marketplace gave the HIT to another worker
 ├── HitIncomplete         items of the HIT are not done yet
 ├── WorkerBlocked         the worker may not work on this task
@@ -34,6 +35,7 @@ RELOAD_PAGE = Hint("reload_page")
 REOPEN_HIT = Hint("reopen_hit")
 SKIP_ITEM = Hint("skip_item")
 SUBMIT_HIT = Hint("submit_hit")
+FINISH_HIT = Hint("finish_other_hit")
 
 
 class WorkRefused(CrowdWorkError):
@@ -93,6 +95,12 @@ class TooManyPages(HitUnavailable):
     def __init__(self) -> None:
         text = "too many pages of this HIT were opened; return it, please, and take another one"
         super().__init__(text, hint=RETURN_HIT)
+
+
+class TooManyHits(WorkRefused):
+    """The worker has as many HITs of the task open as it allows; one of them must be finished first."""
+
+    retry = True
 
 
 class HitReassigned(WorkRefused):

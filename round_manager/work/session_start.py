@@ -9,9 +9,10 @@ import hashlib
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, exists, or_, select, update
+from sqlalchemy import ColumnElement, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
+from common.text import count
 from round_manager.database.columns import public_id
 from round_manager.models import (
     Assignment,
@@ -25,10 +26,12 @@ from round_manager.models import (
     Round,
     RoundStatus,
     SessionStatus,
+    Task,
     Worker,
     WorkItem,
     WorkSession,
     ensure_worker,
+    spec_of,
 )
 from round_manager.tasks.rounds import LIVE
 from round_manager.work import errors
@@ -44,6 +47,7 @@ LONGEST_ID = 255
 OPEN_PAGES_PER_PLACE, MORE_OPEN_PAGES = 2, 3
 PAGES_PER_PLACE, MORE_PAGES = 4, 10
 PAGES_PER_WORKER = 3
+ASKS = {HitKind.CREATE: "to write", HitKind.VALIDATE: "to check", HitKind.QUIZ: "with a quiz"}
 NOT_THERE = (HitStatus.PLANNED, HitStatus.HELD, HitStatus.REFUSED, HitStatus.DISPOSED)
 
 
@@ -87,6 +91,7 @@ def open_session(
         return found
     if found is None and not is_proven:
         _check_pages(session, hit, worker)
+    _require_place(session, hit, worker, now)
     work = _make(session, hit, assignment, worker, now) if found is None else _begin_again(session, hit, found, now)
     work.acceptance = _fingerprint(submit_to)
     session.flush()
@@ -164,7 +169,7 @@ def _begin_again(session: Session, hit: Hit, found: WorkSession, now: datetime) 
     if not _is_over(work, now):  # Another tab was faster, or the marketplace.
         return work
     end_leases(session, [work.id], LeaseEnd.EXPIRED, now=now)
-    work.status, work.active_ms = SessionStatus.OPEN, 0
+    work.status, work.active_ms, work.active_spans = SessionStatus.OPEN, 0, None
     work.browser = work.bound_at = work.browser_seen_at = None
     work.started_at, work.expires_at = now, now + timedelta(seconds=hit.assignment_seconds)
     written = select(Example.item).where(Example.session_id == work.id, Example.session_id.is_not(None))
@@ -232,6 +237,38 @@ def _problem(session: Session, hit: Hit) -> errors.HitUnavailable | None:
         text = "this task is paused at the moment; return the HIT, please, and come again later"
         return errors.HitUnavailable(text, hint=errors.RETURN_HIT)
     return None
+
+
+def _require_place(session: Session, hit: Hit, worker: str, now: datetime) -> None:
+    """Raise TooManyHits if the worker has as many HITs of the task open as its terms allow; the task must be locked.
+
+    A worker can take a HIT once, so several pages of one HIT count once: those that a stranger opens on the same link
+    in the worker's name leave the worker their places. The marketplace does not say that a HIT was returned, so it
+    counts until its time is over. The error may be read by a stranger: it does not help to take over a page.
+    """
+    owner = session.get_one(Task, hit.task_id) if hit.round_id is None else session.get_one(Round, hit.round_id)
+    most = spec_of(owner).work.hits_at_once
+    held = (
+        select(Hit.kind, func.min(WorkSession.started_at), func.max(WorkSession.expires_at))
+        .join(WorkSession, WorkSession.hit_id == Hit.id)
+        .join(Worker, Worker.id == WorkSession.worker_id)
+        .where(Worker.marketplace == hit.marketplace, Worker.external_id == worker)
+        .where(Hit.task_id == hit.task_id, Hit.id != hit.id)
+        .where(WorkSession.status == SessionStatus.OPEN, WorkSession.expires_at > now)
+        .group_by(Hit.id, Hit.kind)
+        .order_by(func.min(WorkSession.started_at), Hit.id)
+    )
+    found = session.execute(held).all()
+    if len(found) < most:
+        return
+    opened = ", ".join(f"one {ASKS[kind]} since {started_at:%H:%M} UTC" for kind, started_at, _ in found)
+    free_at = min(expires_at for _, _, expires_at in found)
+    raise errors.TooManyHits(
+        f"you have {count(len(found), 'HIT')} of this task open, and at most {most} can be open at once: {opened}; "
+        f"finish one of them and try again; a HIT that you returned counts until its time is over, the first until "
+        f"{free_at:%H:%M} UTC",
+        hint=errors.FINISH_HIT,
+    )
 
 
 def _check_claim(assignment: str, worker: str) -> None:

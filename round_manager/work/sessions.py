@@ -1,4 +1,4 @@
-"""Work sessions: a worker's page on the server, with its items, its deadline and its active time.
+"""Work sessions: a worker's page on the server, with its items and its deadline.
 
 A transaction that changes a session locks the session's row first, so that two tabs, a double click and the
 marketplace's confirmation are processed one after the other. A transaction that also assigns work locks the task
@@ -37,7 +37,6 @@ from round_manager.work.errors import TimeIsOver
 from round_manager.work.leases import end_leases, some_rows
 from templates import TaskSpec
 
-MILLISECOND = timedelta(milliseconds=1)
 LONGEST_DRAFT = 60_000
 MOST_ITEMS = 1_000
 
@@ -140,37 +139,6 @@ def save_draft(
 def check_draft(draft: Mapping[str, Any]) -> None:
     """Raise InvalidInput if a draft is too long, or cannot be stored."""
     check_text(dict(draft), LONGEST_DRAFT, "what is on the page")
-
-
-def record_active_time(session: Session, work: WorkSession, active_ms: int, *, now: datetime) -> int:
-    """Store the active time that the page has counted, and return it.
-
-    It never decreases, and never exceeds the time since the session started.
-    """
-    held = lock_session(session, work)
-    if held.status is SessionStatus.OPEN:
-        passed = (min(now, held.expires_at) - held.started_at) // MILLISECOND
-        held.active_ms = max(held.active_ms, min(active_ms, passed))
-        session.flush()
-    return held.active_ms
-
-
-def add_item_time(
-    session: Session, work: WorkSession, row: WorkItem, active_ms: int | None, *, now: datetime
-) -> int | None:
-    """Add the active time since the last finished item to this item, and return it.
-
-    A page counts the time of the whole session. The time of a text that was skipped belongs to no example. Return None
-    if the page has never reported any time.
-    """
-    total = record_active_time(session, work, active_ms or 0, now=now)
-    if not total:
-        return None
-    spent = select(func.sum(WorkItem.active_ms)).where(WorkItem.session_id == work.id)
-    gained = total - int(session.scalar(spent) or 0)
-    row.active_ms = (row.active_ms or 0) + gained
-    session.flush()
-    return gained
 
 
 def check_text(value: Any, longest: int, what: str) -> None:

@@ -14,12 +14,13 @@ from round_manager.examples.submissions import InputProblem, answer_problem
 from round_manager.models import Example, ExampleStatus, GoldItem, Round, Source, Vote, WorkItem, WorkSession, spec_of
 from round_manager.tasks.rounds import LIVE
 from round_manager.work import errors
+from round_manager.work.active_time import add_item_time
 from round_manager.work.attempts import ANSWER_KEYS, input_error
 from round_manager.work.context_strategies import order_key, seed_of
 from round_manager.work.errors import NothingToDo
 from round_manager.work.gold import choose_gold, gold_count
 from round_manager.work.leases import lease_examples
-from round_manager.work.sessions import SessionContext, add_item_time, find_item, items_of, lock_for_work
+from round_manager.work.sessions import SessionContext, find_item, items_of, lock_for_work
 from templates import TaskSpec
 from templates.contract import judged_fields
 

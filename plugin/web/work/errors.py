@@ -22,6 +22,7 @@ from round_manager.work.errors import (
     PageInputUnreadable,
     TextTooLong,
     TimeIsOver,
+    TooManyHits,
     WorkRefused,
 )
 
@@ -37,6 +38,7 @@ TITLES = {
     "over": "The time is over",
     "refused": "This HIT cannot be opened",
     "changed": "This HIT cannot be opened",
+    "busy": "Finish your other HITs first",
     "gone": "This link does not work",
     "slow_down": "One moment, please",
     "away": "We cannot be reached just now",
@@ -78,6 +80,7 @@ class PageError(ApiError):
 FOR_WORKERS: tuple[tuple[type[CodedError], int, str], ...] = (
     (TimeIsOver, 410, "over"),
     (OtherText, 409, "changed"),
+    (TooManyHits, 409, "busy"),
     (PageInputUnreadable, 400, "refused"),
     (AcceptanceNotProven, 403, "refused"),
     (WorkRefused, 409, "refused"),

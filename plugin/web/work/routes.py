@@ -127,12 +127,11 @@ class PageCalls:
         return page_json.quiz_json(taken.spec, taken.result, taken.attempts_left)
 
     def beat(self, page: OpenPage, body: Json) -> Json:
-        """Store the page's active time."""
+        """Store the page's active time, and return what is believed of it."""
         active = page_json.active_in(body)
         if active is None:
             raise PageInputUnreadable
-        services.record_active_time(self.context(), page.session, active)
-        return {}
+        return {"active_ms": services.record_active_time(self.context(), page.session, active)}
 
     def finish(self, page: OpenPage) -> Json:
         """Return the form that submits the HIT on the marketplace; the same one each time."""

@@ -15,7 +15,7 @@ PACKAGES = ("common", "crowd", "mturk", "ml_backend", "round_manager", "template
 
 
 # Actions of a worker's page; plugin/pages/work.js offers a button for those that the page can do.
-PAGE_ACTIONS = {"reload_page", "reopen_hit", "return_hit", "skip_item", "submit_hit"}
+PAGE_ACTIONS = {"finish_other_hit", "reload_page", "reopen_hit", "return_hit", "skip_item", "submit_hit"}
 
 
 def _hints() -> dict[str, set[str]]:

@@ -7,12 +7,15 @@ from datetime import timedelta
 import pytest
 from sqlalchemy.orm import Session
 
+from common.errors import Hint
+from plugin.manager.crowd_steps import TopUp
 from plugin.manager.round_steps import Move, Open
 from plugin.manager.step import NOTHING
 from round_manager.database.store import Store
 from round_manager.loop.lifecycle import begin_validating, pause, resume
 from round_manager.loop.manager_record import problem_steps
 from round_manager.models import (
+    AuditEntry,
     EntryKind,
     EntryState,
     Example,
@@ -29,6 +32,7 @@ from round_manager.models import (
 )
 from round_manager.money.budget import set_round_budget
 from round_manager.services.context import ServiceContext
+from round_manager.services.payments import owe_top_ups, plan_top_ups
 from round_manager.services.training_supervisor import MAX_FAILURES
 from round_manager.work.quizzes import take_quiz
 from tests.integration.plugin.manager.conftest import NewManaged
@@ -178,8 +182,8 @@ def test_pay_is_topped_up_to_the_minimum_before_a_round_closes(new_campaign: New
 
 
 def test_a_round_stays_open_if_its_budget_does_not_cover_top_ups(new_campaign: NewManaged) -> None:
-    few = {"round_cents": 400, "task_cents": 60_000}
-    campaign = new_campaign(rounds={"target_fooling": 1}, pay={"minimum_hourly_cents": 1_500}, budget=few)
+    few, pay = {"round_cents": 400, "task_cents": 60_000}, {"minimum_hourly_cents": 1_500, "top_up_review_cents": 5_000}
+    campaign = new_campaign(rounds={"target_fooling": 1}, pay=pay, budget=few)
     campaign.last_round = 1
     campaign.slow = HOUR / 4
     for _ in range(4):
@@ -191,6 +195,29 @@ def test_a_round_stays_open_if_its_budget_does_not_cover_top_ups(new_campaign: N
     raise_budget(campaign, 4_000)
     campaign.play(lambda: campaign.is_over(1))
     assert failures(campaign) == {}
+
+
+def test_top_ups_above_the_limit_wait_for_the_owner(new_campaign: NewManaged) -> None:
+    pay = {"minimum_hourly_cents": 1_500, "top_up_review_cents": 900}
+    campaign = new_campaign(rounds={"target_fooling": 1}, pay=pay)
+    campaign.last_round = 1
+    campaign.slow = HOUR / 4
+    for _ in range(4):
+        campaign.settle()
+        campaign.write_hits()
+        campaign.check_hits()
+    top_ups = (LedgerEntry.kind == EntryKind.TOP_UP,)
+    assert (campaign.statuses()[0], campaign.rows(LedgerEntry, *top_ups)) == ("validating", [])
+    assert "outfox crowd pay sentiment --top-up" in waits(campaign)["top-up"]
+    (reason,) = campaign.waiting()
+    assert reason.hint == Hint("approve_top_ups", task=TASK)
+    assert TopUp().preview(campaign.manager_context(), TASK).startswith("wait: ")
+    plan = plan_top_ups(campaign.services, campaign.marketplace, TASK)
+    owe_top_ups(campaign.services, campaign.owner, campaign.marketplace, plan)
+    (decision,) = campaign.rows(AuditEntry, AuditEntry.action == "owed top-ups")
+    assert (decision.actor, decision.after) == (campaign.owner.name, {"top_ups": 3, "cents": 920})
+    campaign.play(lambda: campaign.is_over(1))
+    assert {one.state for one in campaign.rows(LedgerEntry, *top_ups)} == {EntryState.CONFIRMED}
 
 
 def test_the_next_round_waits_for_a_budget_that_covers_it(new_campaign: NewManaged) -> None:

@@ -5,9 +5,9 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select
 
-from round_manager.crowd.fair_pay import GroupWage, group_wages, owe_top_ups
-from round_manager.models import Assignment, EntryKind, HitKind, Round, Task
-from tests.campaign import Campaign
+from round_manager.crowd.fair_pay import GroupWage, due_top_ups, group_wages, owe_top_ups
+from round_manager.models import Assignment, EntryKind, HitKind, LedgerEntry, Round, Task
+from tests.campaign import Campaign, NewCampaign
 
 
 def wages(campaign: Campaign) -> list[GroupWage]:
@@ -19,7 +19,7 @@ def wages(campaign: Campaign) -> list[GroupWage]:
 
 def paid_group(campaign: Campaign, minutes: list[int]) -> None:
     campaign.post_hits(1, assignments=len(minutes))
-    (hit,) = campaign.hit_ids()
+    hit = campaign.hit_ids()[-1]
     done = []
     for place, each in enumerate(minutes):
         campaign.crowd.accept(hit, f"W{place}")
@@ -38,7 +38,7 @@ def test_the_wage_of_a_group_is_the_median_of_its_people(campaign: Campaign) -> 
     assert wage.median_seconds == 60
     assert wage.median_hourly_cents == reward * 60
     assert not wage.is_low
-    assert wage.lacking == {}
+    assert wage.lacking == ()
 
 
 def test_a_low_group_is_topped_up_to_the_minimum_and_only_once(campaign: Campaign) -> None:
@@ -46,10 +46,12 @@ def test_a_low_group_is_topped_up_to_the_minimum_and_only_once(campaign: Campaig
     (wage,) = wages(campaign)
     minimum = campaign.round.spec["pay"]["minimum_hourly_cents"]
     assert wage.is_low
-    assert set(wage.lacking.values()) == {-(-minimum * 12 // 60) - campaign.round.spec["pay"]["create_cents"]}
+    reward = campaign.round.spec["pay"]["create_cents"]
+    # The worker with eight minutes gets what they are worth; the others, what the median of twelve is worth.
+    assert [one.cents for one in wage.lacking] == [-(-minimum * time // 60) - reward for time in (8, 12, 12)]
     for _ in range(2):
         with campaign.store.write() as session:
-            owe_top_ups(session, campaign.crowd, wages(campaign), now=campaign.now)
+            owe_top_ups(session, campaign.crowd, wages(campaign), actor="owner", reason="", now=campaign.now)
     assert campaign.marketplace.payments.run().bonuses == 3
     assert campaign.ledger_states(EntryKind.TOP_UP) == {"confirmed": 3}
     (after,) = wages(campaign)
@@ -91,14 +93,75 @@ def test_one_outlier_does_not_decide_the_median(campaign: Campaign) -> None:
     paid_group(campaign, [1, 1, 1, 1, 19])
     (wage,) = wages(campaign)
     assert not wage.is_low
-    assert wage.lacking == {}
+    assert wage.lacking == ()
 
 
 @pytest.mark.parametrize("minutes", [[7, 7], [6, 9, 9], [10, 11, 12, 13]])
 def test_the_median_reaches_the_minimum_after_the_top_up(campaign: Campaign, minutes: list[int]) -> None:
     paid_group(campaign, minutes)
     with campaign.store.write() as session:
-        owe_top_ups(session, campaign.crowd, wages(campaign), now=campaign.now)
+        owe_top_ups(session, campaign.crowd, wages(campaign), actor="owner", reason="", now=campaign.now)
     campaign.marketplace.payments.run()
     (wage,) = wages(campaign)
     assert not wage.is_low
+
+
+def test_a_worker_with_many_assignments_counts_once_in_the_median(campaign: Campaign) -> None:
+    campaign.post_hits(7)
+    *many, first, second = campaign.hit_ids()
+    done = []
+    for hit, worker, minutes in (*((hit, "FAST", 1) for hit in many), (first, "W1", 12), (second, "W2", 12)):
+        campaign.crowd.accept(hit, worker)
+        campaign.clock.advance(timedelta(minutes=minutes))
+        done.append(campaign.crowd.submit(hit, worker))
+    campaign.marketplace.collector.run()
+    campaign.approve(done)
+    campaign.marketplace.payments.run()
+    (wage,) = wages(campaign)
+    assert (wage.median_seconds, wage.is_low) == (720, True)
+    # The fast worker lacks nothing for their own time.
+    assert [one.cents for one in wage.lacking] == [300 - 45, 300 - 45]
+
+
+def test_top_ups_of_one_worker_in_a_round_are_capped(new_campaign: NewCampaign) -> None:
+    campaign = new_campaign(pay={"top_up_cap_cents": 300})
+    campaign.post_hits(3)
+    done = campaign.submit_all("W1", minutes=12)
+    campaign.marketplace.collector.run()
+    campaign.approve(done)
+    campaign.marketplace.payments.run()
+    for _ in range(2):
+        with campaign.store.write() as session:
+            owe_top_ups(session, campaign.crowd, wages(campaign), actor="owner", reason="", now=campaign.now)
+    entries = campaign.rows(LedgerEntry, LedgerEntry.kind == EntryKind.TOP_UP)
+    # Each lacks 255 cents.
+    assert [one.cents for one in entries] == [255, 45]
+    with campaign.store.read() as session:
+        assert due_top_ups(session, session.get_one(Round, campaign.round_id)).cents == 0
+
+
+@pytest.mark.parametrize(("limit", "waits"), [(764, True), (765, False)])
+def test_top_ups_above_the_limit_need_the_owners_approval(
+    new_campaign: NewCampaign, limit: int, *, waits: bool
+) -> None:
+    campaign = new_campaign(pay={"top_up_review_cents": limit})
+    paid_group(campaign, [12, 12, 12])
+    with campaign.store.read() as session:
+        due = due_top_ups(session, session.get_one(Round, campaign.round_id))
+    assert (due.cents, due.limit_cents, due.need_approval) == (765, limit, waits)
+
+
+def test_the_limit_holds_for_all_top_ups_of_the_round_together(new_campaign: NewCampaign) -> None:
+    campaign = new_campaign(pay={"top_up_review_cents": 300})
+    paid_group(campaign, [12])
+    with campaign.store.write() as session:
+        owe_top_ups(session, campaign.crowd, wages(campaign), actor="owner", reason="", now=campaign.now)
+    paid_group(campaign, [12])
+    with campaign.store.read() as session:
+        due = due_top_ups(session, session.get_one(Round, campaign.round_id))
+    assert (due.cents, due.owed_before_cents, due.need_approval) == (255, 255, True)
+
+
+def test_limits_that_are_not_set_follow_from_the_other_terms(campaign: Campaign) -> None:
+    assert campaign.spec.top_up_cap_cents == 4 * campaign.spec.pay.minimum_hourly_cents
+    assert campaign.spec.top_up_review_cents == campaign.spec.budget.round_cents // 10

@@ -6,6 +6,7 @@ from round_manager.database.columns import public_id
 from round_manager.models import (
     AuditEntry,
     Block,
+    CreditedSpan,
     DataToken,
     EntryKind,
     Evaluation,
@@ -40,6 +41,8 @@ def fill_all_tables(sample: SampleRows) -> SampleRows:
 
         page = session.get_one(WorkSession, sample.session)
         page.status, page.submitted_at, page.assignment_id = SessionStatus.CONFIRMED, NOON, sample.assignment
+        whose = {"assignment_id": sample.assignment, "worker_id": sample.author}
+        add(CreditedSpan(**whose, starts_at=NOON, ends_at=NOON + HOUR))
         own_page = add(
             WorkSession(
                 public_id=public_id(NOON),

@@ -139,6 +139,8 @@ INVALID_ROWS: list[InvalidRow] = [
                                        "reason": reason}) for reason in ("NULL", "' '")],
     InvalidRow("uq_assignment_marketplace_external_id", {"worker_id": "2"}),
     InvalidRow("uq_assignment_done_once", {"external_id": "'x'"}),
+    InvalidRow("ck_credited_span_in_order", {"ends_at": "starts_at"}),
+    InvalidRow("uq_credited_span_worker_id_starts_at", {}),
     InvalidRow("ck_work_session_status", {"status": "'nonsense'", "submitted_at": "NULL", "assignment_id": "NULL"}),
     InvalidRow("ck_work_session_claimed_assignment", {"claimed_assignment": "''"}),
     InvalidRow("ck_work_session_active_ms", {"active_ms": "-1"}),

@@ -10,6 +10,7 @@ from round_manager.models import (
     Assignment,
     AssignmentStatus,
     Context,
+    CreditedSpan,
     EntryKind,
     EntryState,
     Lease,
@@ -122,6 +123,12 @@ def a_worker_of_one_marketplace_takes_a_hit_of_another(sample: SampleRows, sessi
     session.flush()
     taken: dict[str, Any] = {"status": AssignmentStatus.ACCEPTED, "accepted_at": NOON}
     session.add(Assignment(hit_id=sample.hit, worker_id=stranger.id, marketplace="mturk", external_id="AS7", **taken))
+
+
+@forbidden("fk_credited_span_assignment_id_worker_id_assignment")
+def time_is_credited_to_another_worker_than_the_assignments(sample: SampleRows, session: Session) -> None:
+    whose = {"assignment_id": sample.assignment, "worker_id": sample.voter}
+    session.add(CreditedSpan(**whose, starts_at=NOON, ends_at=NOON + HOUR))
 
 
 @forbidden("fk_work_session_assignment_id_hit_id_worker_id_assignment")

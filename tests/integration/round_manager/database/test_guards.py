@@ -230,6 +230,19 @@ def a_fooled_model_becomes_an_unfooled_one(_: SampleRows, session: Session) -> N
     session.execute(update(Example).values(fooled=False))
 
 
+@forbidden("guard_example_time")
+def a_confirmed_example_loses_time(_: SampleRows, session: Session) -> None:
+    session.execute(update(Example).values(active_ms=0))
+
+
+@forbidden("guard_example_time")
+def an_unconfirmed_example_gains_time(sample: SampleRows, session: Session) -> None:
+    more = sample.new_example(active_ms=10, status=ExampleStatus.UNCONFIRMED)
+    session.add(more)
+    session.flush()
+    more.active_ms = 11
+
+
 @forbidden("guard_example_decided")
 def an_example_of_a_closed_round_is_decided_again(sample: SampleRows, session: Session) -> None:
     _close(sample, session)

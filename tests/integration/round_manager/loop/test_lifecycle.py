@@ -332,7 +332,8 @@ def test_a_round_with_pay_below_the_hourly_minimum_cannot_be_closed(new_campaign
     assert caught.value.hint == Hint("top_up_pay", task="sentiment")
     assert campaign.due() is None
     with campaign.store.write() as session:
-        assert owe_top_ups(session, campaign.crowd, group_wages(session, campaign.task), now=campaign.now)
+        wages = group_wages(session, campaign.task)
+        assert owe_top_ups(session, campaign.crowd, wages, actor="owner", reason="", now=campaign.now)
     campaign.collect_and_pay()
     assert campaign.close_round(force=force).status is RoundStatus.CLOSED
 

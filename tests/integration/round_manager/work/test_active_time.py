@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from round_manager.models import Example, WorkItem, WorkSession
+from round_manager.work.active_time import record_active_time
 from round_manager.work.creation import skip
-from round_manager.work.sessions import record_active_time
 from round_manager.work.validation_work import Judgement, judge_item
 from tests.campaign import MINUTE, Campaign, NewCampaign
 

@@ -14,8 +14,8 @@ from round_manager.models import (
     LeaseEnd,
     SessionStatus,
 )
+from round_manager.work.active_time import record_active_time
 from round_manager.work.errors import AlreadySubmitted, HitReassigned
-from round_manager.work.sessions import record_active_time
 from round_manager.work.validation_work import Judgement, cast_vote, judge_item
 from tests.campaign import MINUTE, Campaign, NewCampaign
 
@@ -38,11 +38,13 @@ def test_an_example_waits_for_votes_once_its_author_is_confirmed(campaign: Campa
     assert (campaign.reload(example).status, campaign.reload(example).votes_wanted) == (ExampleStatus.PENDING, 2)
 
 
-def test_a_page_that_never_reported_its_time_leaves_it_unknown(campaign: Campaign) -> None:
+def test_a_page_that_never_reported_its_time_has_the_time_that_it_was_open(campaign: Campaign) -> None:
     work = campaign.open_page()
+    campaign.clock.advance(MINUTE)
     campaign.write_examples(work)
     campaign.finish_page(work)
-    assert campaign.reload(campaign.confirm(work)).active_ms is None
+    assert campaign.reload(campaign.confirm(work)).active_ms == 60_000
+    assert [example.active_ms for example in campaign.rows(Example)] == [None]
 
 
 @pytest.mark.parametrize(("share", "status"), [(0.0, ExampleStatus.UNCHECKED), (1.0, ExampleStatus.PENDING)])

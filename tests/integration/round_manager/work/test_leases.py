@@ -150,7 +150,9 @@ def test_leases_follow_their_rules_after_any_sequence_of_actions(
     new_campaign: NewCampaign, monkeypatch: pytest.MonkeyPatch, strategy: str, window: int
 ) -> None:
     monkeypatch.setattr(context_strategies, "WINDOW", window)
-    campaign = new_campaign(contexts=4, validation={"gold_rate": 0.0}, rounds={"context_strategy": strategy})
+    campaign = new_campaign(
+        contexts=4, work={"hits_at_once": 100}, validation={"gold_rate": 0.0}, rounds={"context_strategy": strategy}
+    )
 
     @settings(
         max_examples=3,

@@ -50,6 +50,22 @@ def test_a_task_without_top_ups_promises_no_hourly_rate(open_site: OpenSite) -> 
     assert "topped up to $" not in site.get(site.campaign.add_hit(), assignmentId=PREVIEW).text
 
 
+def test_a_worker_with_too_many_open_hits_reads_which_to_finish(open_site: OpenSite) -> None:
+    site = open_site(work={"hits_at_once": 1})
+    first = site.open("W1")
+    hit = site.campaign.add_hit()
+    claim = {"assignmentId": "A2", "workerId": "W1", "turkSubmitTo": SUBMIT_TO}
+    answer = site.get(hit, **claim)
+    shown = setup_in(answer)["error"]
+    assert (answer.status_code, "Retry-After" in answer.headers) == (409, True)
+    assert (shown["title"], shown["give_back"]) == ("Finish your other HITs first", False)
+    body = first.fooling()
+    first.post("/items/0/tries", body)
+    first.post("/items/0/hand-in", body)
+    first.post("/finish")
+    assert site.get(hit, **claim).status_code == 200
+
+
 def test_only_the_marketplace_may_frame_the_page_and_it_sets_no_cookie(site: WorkSite) -> None:
     answer = site.get(site.campaign.add_hit(), assignmentId="A1", workerId="W1", turkSubmitTo=SUBMIT_TO)
     policy = answer.headers["Content-Security-Policy"]
