@@ -57,6 +57,7 @@ COMMANDS = {
     "update_task": "outfox task create {folder}",
     "upgrade_database": "outfox db upgrade",
     "upload_contexts": "outfox context upload {task} FILE",
+    "upload_gold": "outfox task gold {task} FILE",
 }
 
 

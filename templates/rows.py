@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from common.text import count
+from templates.contract import judged_fields
 from templates.errors import PackError, Problem
 from templates.spec import TaskSpec
 from templates.texts import (
@@ -16,6 +17,7 @@ from templates.texts import (
     context_id_problems,
     id_problems,
     is_blank,
+    lookalike_key,
     read_json_row,
     shown_json,
     text_problems,
@@ -109,6 +111,37 @@ def read_seed(path: Path, spec: TaskSpec) -> tuple[SeedRow, ...]:
     lines.finish()
     _check_labels_are_used(path.name, rows, spec)
     return tuple(rows)
+
+
+@dataclass(frozen=True)
+class GoldRow:
+    """One row of the owner's private gold, and its line in the file."""
+
+    line: int
+    row: SeedRow
+
+
+def read_gold(path: Path, spec: TaskSpec) -> tuple[GoldRow, ...]:
+    """Return every row of a gold file, which has the fields of the seed; raise a PackError if a row is invalid."""
+    lines = _Lines(path)
+    rows: list[GoldRow] = []
+    first: dict[tuple[str, ...], int] = {}
+    for number, row in lines.objects():
+        fields = lines.texts(number, row, judged_fields(spec))
+        found = _with_answer(lines, number, row, fields, "held_out", spec) if fields else None
+        if found is None:
+            continue
+        rows.append(GoldRow(number, found))
+        same = first.setdefault(text_key(found, spec), number)
+        if same != number:
+            lines.add_problem(number, "text_duplicate", f"has the text of line {same}; remove one")
+    lines.finish()
+    return tuple(rows)
+
+
+def text_key(row: SeedRow, spec: TaskSpec) -> tuple[str, ...]:
+    """Return a key that is equal for rows that people cannot tell apart."""
+    return tuple(lookalike_key(row.fields[name]) for name in spec.model_input)
 
 
 def _with_answer(

@@ -48,6 +48,13 @@ class Validation(Section):
     max_votes: int = Field(5, ge=1, le=15, description="maximum votes on one example, from first_votes to 15")
     sample_non_fooling: Share = Field(0.1, description="share of non-fooling examples that are validated too, 0 to 1")
     gold_rate: Share = Field(0.1, description="share of validation items with a known answer, 0 to 1")
+    gold_showings: int = Field(
+        20, ge=1, le=10_000, description="workers who see a gold item before it is retired, 1 to 10000"
+    )
+    gold_withheld: Share = Field(
+        0.05,
+        description="share of a round's verified examples that can serve as gold and stay out of its archive, 0 to 1",
+    )
     span_f1: Share = Field(0.6, description="for QA: two answers agree if their F1 is at least this, 0 to 1")
     flag_reasons: tuple[Sentence, ...] = Field(
         ("The text makes no sense", "Personal or private information"),

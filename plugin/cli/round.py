@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 
 from common.errors import Hint
 from common.text import count, dollars
+from plugin.cli.gold import withheld
 from plugin.cli.output import data_command, data_table, show, table, when
 from plugin.cli.parameters import DOLLARS, REGISTRY, TIMEOUT, WHY, round_option
 from plugin.cli.progress import ProgressBar
@@ -39,7 +40,7 @@ def rounds() -> None:
     """Open, close and inspect the rounds of a task."""
 
 
-for command in (aggregate, decide, flags, freeze, metrics, verify):
+for command in (aggregate, decide, flags, freeze, metrics, verify, withheld):
     rounds.add_command(command)
 
 
@@ -251,6 +252,7 @@ def _details_data(task: str, found: "RoundDetails") -> dict[str, Any]:
         "budget": str(found.money),
         "due": {"to": found.due.to.value, "why": found.due.reason} if found.due else None,
         **reasons_data(found.waits_for),
+        "warnings": warnings_data(found.warnings),
         "history": [
             {
                 "at": one.at,
@@ -282,6 +284,7 @@ def _details_text(task: str, found: "RoundDetails") -> list[RenderableType]:
     texts: list[RenderableType] = [table(("", f"{task}, round {one.number}"), [row for row in facts if row[1]])]
     if found.waits_for:
         texts += ["", "it waits for:", *_lines(found.waits_for)]
+    texts += ["", *_lines(found.warnings)] if found.warnings else []
     if found.history:
         rows = [(when(entry.at), entry.actor, _action(entry), entry.reason) for entry in found.history]
         texts += ["", table(("when", "who", "did", "why"), rows)]
@@ -297,6 +300,11 @@ def _action(entry: "AuditEntry") -> str:
 def reasons_data(reasons: "Sequence[WaitReason]") -> dict[str, Any]:
     """Return what a round waits for as JSON-compatible data."""
     return {"waits_for": [one.text for one in reasons], "hints": [hint_data(one.hint) for one in reasons]}
+
+
+def warnings_data(warnings: "Sequence[WaitReason]") -> list[dict[str, Any]]:
+    """Return warnings as JSON-compatible data."""
+    return [{"text": one.text, "hint": hint_data(one.hint)} for one in warnings]
 
 
 def _lines(reasons: "Sequence[WaitReason]") -> list[str]:

@@ -160,12 +160,14 @@ def freeze(app: Application, task: str, number: int | None, place: str | None, m
         )
     splits = done.splits
     data = {"task": task, "round": done.round, "archive": done.where, "sha256": done.sha256, "rows": done.rows}
+    data["withheld"] = done.withheld
     state = "is already frozen, and its archive is unchanged" if done.already else "is frozen"
     lines = [
         f"round {done.round} of {task} {state}: {done.where}",
         ", ".join(count(done.rows[f"{one}s"], one) for one in ("example", "vote", "attempt")),
         f"{splits.train:,} to train on and {splits.held_out:,} held out, of {splits.verified:,} verified",
         f"{count(splits.exact_duplicates, 'exact duplicate')}, {count(splits.near_duplicates, 'near duplicate')}",
+        *([f"{count(done.withheld, 'example')} withheld as gold"] if done.withheld else []),
         *([splits.note] if splits.note else []),
         *_own_archive(done),
     ]

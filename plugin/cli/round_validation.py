@@ -154,14 +154,14 @@ def _flagged_table(task: str, found: "Sequence[Flagged]") -> list[RenderableType
 
 
 def _gold_table(task: str, gold: "Sequence[FlaggedGold]") -> list[RenderableType]:
-    columns = ("row of the seed", "text", "is", "flags")
+    columns = ("row of the gold file", "text", "is", "flags")
     rows = [
         [one.row, " / ".join(map(str, one.fields.values())), one.target, "; ".join(map(_reason, one.flags))]
         for one in gold
     ]
-    how = "these are gold items with a known answer; correct or remove the row in the pack, then update the task with"
-    update = command_for(Hint("create_task", pack=task))
-    return [limited_table(columns, rows), f"{how} `{update}`"]
+    how = "these are gold items with a known answer; correct or remove the row in your file, then upload it with"
+    upload = command_for(Hint("upload_gold", task=task))
+    return [limited_table(columns, rows), f"{how} `{upload} --replace`"]
 
 
 def _flagged_data(one: "Flagged") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from common.errors import Hint
 from common.text import count, dollars
 from plugin.cli.output import data_command, show, table, when
-from plugin.cli.round import reasons_data
+from plugin.cli.round import reasons_data, warnings_data
 from plugin.hints import NO_TASKS, with_command
 from plugin.wiring import Application
 
@@ -56,13 +56,14 @@ def status(app: Application, task: str | None) -> None:
 
 
 def _task(one: "TaskOverview") -> dict[str, Any]:
-    apart = ("task_money", "round_money", "waits_for")
+    apart = ("task_money", "round_money", "waits_for", "warnings")
     plain = {key: value for key, value in asdict(one).items() if key not in apart}
     money = {
         name: {**asdict(part), "free_cents": part.released_cents}
         for name, part in (("task_money", one.task_money), ("round_money", one.round_money))
     }
-    return {**plain, **reasons_data(one.waits_for), **money, "vmer": one.vmer.as_data()}
+    reasons = {**reasons_data(one.waits_for), "warnings": warnings_data(one.warnings)}
+    return {**plain, **reasons, **money, "vmer": one.vmer.as_data()}
 
 
 def _manager(overview: "Overview") -> dict[str, Any]:
@@ -96,6 +97,7 @@ def _texts(overview: "Overview", outbox: int, now: datetime) -> Iterator[Rendera
         yield ""
         yield f"{one.task} waits for:"
         yield from (f"- {with_command(reason.text, reason.hint)}" for reason in one.waits_for)
+        yield from (f"  {with_command(warning.text, warning.hint)}" for warning in one.warnings)
         if waiting:
             yield f"  queues: {', '.join(waiting)}"
         yield from (

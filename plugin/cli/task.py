@@ -13,6 +13,7 @@ from rich.console import Group
 
 from common.errors import Hint
 from common.text import count, dollars
+from plugin.cli.gold import gold
 from plugin.cli.output import MOST_SHOWN, data_command, data_table, show, table
 from plugin.cli.parameters import DRY_RUN, PACK, WHOLE_NUMBER, WHY
 from plugin.cli.round import statuses_text, summary_data
@@ -30,7 +31,10 @@ LONGEST_TEXT = 60
 
 @click.group()
 def task() -> None:
-    """Create tasks from packs, list and show them."""
+    """Create tasks from packs, list and show them, and add gold."""
+
+
+task.add_command(gold)
 
 
 @task.command()

@@ -10,6 +10,7 @@ from common.clock import Clock
 from common.progress import Progress
 from ml_backend.artefact import list_versions
 from mturk.marketplace.services import accounts, workers
+from plugin.demo.gold import add_gold, gold_file
 from plugin.demo.home import DemoHome, HomeLock, find_home
 from plugin.demo.servers import (
     POLL_SECONDS,
@@ -132,6 +133,7 @@ class Demo:
             backend, web, crowd, manager = self._servers = self._made_servers()
             with self.app.open_store(upgrade=True) as store:
                 self._open_round(store, version)
+                self._add_gold(store)
                 for server in (crowd, backend, web):
                     server.start()
                 for server in (crowd, backend, web):
@@ -216,6 +218,10 @@ class Demo:
             models = self.app.model_deployment(timeout=SECONDS_TO_START)
             why = f"demo with {version}, the newest model"
             open_round(context, self.app.actor, TASK, models=models, reason=why)
+
+    def _add_gold(self, store: Store) -> None:
+        file = gold_file(self._home.folder, self.pack)
+        add_gold(ServiceContext(store, self._clock), self.app.actor, file, self.pack)
 
     def _recruit(self, store: Store) -> None:
         """Post the quiz for the whole simulated crowd, which is larger than the round needs."""

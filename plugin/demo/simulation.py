@@ -13,6 +13,7 @@ from common.progress import Progress
 from common.text import count
 from ml_backend.targets.loading import load_target
 from plugin.demo.demo import TASK, Demo
+from plugin.demo.gold import gold_file, readings
 from plugin.demo.servers import Watch
 from plugin.errors import PluginError
 from plugin.simulation.browser import Browser, SimulationPageError, SimulationStopped
@@ -145,6 +146,8 @@ class Simulation:
         """Return the report once the rounds are over; None if the simulation was stopped."""
         demo = self._demo
         record = SimulationRecord(demo.settings.home_path / RECORD, demo.pack)
+        for text, reading in readings(gold_file(demo.settings.home_path, demo.pack), demo.pack):
+            record.note_text(text, reading)
         with demo.app.open_store() as store:
             self._run_crowd(store, record, watch, progress)
             if self._stop.is_set():

@@ -116,7 +116,7 @@ class SimulationRecord:
         self._lock = threading.Lock()
         self._seconds: dict[str, float] = {}
         (self._input,) = pack.spec.with_role("input")
-        # Gold questions come from the seed.
+        # Sentences that are not in the record are compared with the seed's.
         self._readings = {row.fields[self._input.name]: row.label or "" for row in pack.seed}
         if file.is_file():
             for line in file.read_text(encoding="utf-8").splitlines():

@@ -52,10 +52,14 @@ class ArchiveManifest:
     written_by: Mapping[str, str]
     files: Mapping[str, FileEntry]
     format: int = FORMAT
+    # Verified examples that are not in the archive because they serve as gold.
+    withheld: int = 0
 
     def written(self) -> bytes:
         """Return the content of the file; equal archives have equal manifests."""
-        return (json.dumps(asdict(self), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        # Older manifests have no count of withheld examples.
+        data = {name: value for name, value in asdict(self).items() if name != "withheld" or value}
+        return (json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
     @property
     def sha256(self) -> str:

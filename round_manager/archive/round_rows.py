@@ -1,6 +1,6 @@
 """The rows of a round for its archive, read in batches, in an order that does not depend on the database."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 from uuid import UUID
@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session, aliased
 from common.database import EPOCH, MICROSECOND
 from round_manager.archive.duplicates import WrittenBatch, written_batch
 from round_manager.archive.tables import TEXT, ArchiveTables, Columns, StoredAttempts, StoredExamples
+from round_manager.archive.withheld import attempts_without, examples_without
 from round_manager.bulk_rows import ColumnBatch, ColumnReader, NameLookup, PlainRows, RawColumns, chunks, pseudonyms
 from round_manager.database.columns import equals_unindexed, json_text
 from round_manager.models import (
@@ -65,22 +66,30 @@ WRITTEN = pa.schema({"id": TEXT, "author": NUMBER, "content": TEXT})
 class ArchiveRules:
     """Which rows of a round are archived: those up to the last ids of its first freeze, and only confirmed work.
 
+    Withheld examples serve as gold: they are left out, with their votes and attempts. With `only`, the examples are
+    these.
+
     Rounds that were frozen before `last_assignment` was recorded keep the rows of pages that were never confirmed, so
     that their archives stay the same.
     """
 
     last_attempt: int
     last_assignment: int | None
+    withheld: Sequence[int] = ()
+    only: Sequence[int] | None = None
 
     @property
     def examples(self) -> ColumnElement[bool]:
         """The condition on examples."""
-        return true() if self.last_assignment is None else Example.status != ExampleStatus.UNCONFIRMED
+        if self.only is not None:
+            return Example.id.in_(self.only)
+        confirmed = true() if self.last_assignment is None else Example.status != ExampleStatus.UNCONFIRMED
+        return and_(confirmed, examples_without(self.withheld))
 
     @property
     def attempts(self) -> ColumnElement[bool]:
         """The condition on attempts, which are joined with their sessions."""
-        made = Attempt.id <= self.last_attempt
+        made = and_(Attempt.id <= self.last_attempt, attempts_without(self.withheld))
         if self.last_assignment is None:
             return made
         confirmed = and_(
@@ -261,11 +270,12 @@ def _objects(plain: PlainRows, table: type[Table], *names: str) -> list[Any]:
 
 
 class StoredTexts:
-    """The texts of a round's verified examples, for its splits."""
+    """The texts of a round's verified examples that are not withheld, for its splits."""
 
-    def __init__(self, session: Session, task: Task, round: Round) -> None:
+    def __init__(self, session: Session, task: Task, round: Round, withheld: Sequence[int]) -> None:
         self._columnwise = ColumnReader(session)
         self._round_id = round.id
+        self._withheld = withheld
         self._columns = Columns(spec_of(round))
         self.workers = pseudonyms(session, task)
 
@@ -284,6 +294,7 @@ class StoredTexts:
                 equals_unindexed(Example.round_id, self._round_id),
                 Example.public_id > last,
                 Example.status == ExampleStatus.VERIFIED,
+                examples_without(self._withheld),
             )
             rows = self._columnwise.fetch(wanted.order_by(Example.public_id).limit(TEXTS), WRITTEN, ["fields"])
             if not len(rows):

@@ -21,6 +21,7 @@ from round_manager.archive.reader import TableCursor, table_batches
 from round_manager.archive.recount import Recount, SplitCheck
 from round_manager.archive.round_rows import ArchiveRules, count_archived_attempts
 from round_manager.archive.tables import TEXT, Columns
+from round_manager.archive.withheld import examples_without, withheld_examples
 from round_manager.models import AuditEntry, Example, ExampleStatus, ModelVersion, Round, RoundModel, Vote
 from round_manager.tasks.rounds import collected
 from templates import TaskSpec
@@ -179,11 +180,16 @@ def _model_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
 def _database_problems(session: Session, round: Round, manifest: ArchiveManifest) -> Iterator[str]:
     if round.archive_sha256 != manifest.sha256:
         yield f"the database has the hash {round.archive_sha256}, the archive {manifest.sha256}; {REPAIR}"
-    had = collected(session, round).stored
+    withheld = withheld_examples(session, round)
+    if len(withheld) != manifest.withheld:
+        yield f"the database withholds {count(len(withheld), 'example')}, the manifest {manifest.withheld}; {REPAIR}"
+    stored = Counter(collected(session, round).stored)
+    stored[ExampleStatus.VERIFIED.value] -= len(withheld)
+    had = dict(+stored)
     if had != dict(manifest.examples):
         yield f"the database has the examples {had}, the manifest says {dict(manifest.examples)}; {REPAIR}"
     in_round = select(func.count()).select_from(Vote).join(Example, Example.id == Vote.example_id)
-    votes = session.scalar(in_round.where(Example.round_id == round.id)) or 0
+    votes = session.scalar(in_round.where(Example.round_id == round.id, examples_without(withheld))) or 0
     if votes != manifest.files["votes.parquet"].rows:
         yield f"the database has {count(votes, 'vote')}, the archive {manifest.files['votes.parquet'].rows}; {REPAIR}"
     pinned = select(ModelVersion.name, RoundModel.rank, ModelVersion.sha256)
@@ -198,7 +204,8 @@ def _database_problems(session: Session, round: Round, manifest: ArchiveManifest
 def _attempt_problems(session: Session, round: Round, manifest: ArchiveManifest) -> Iterator[str]:
     frozen = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == "frozen")
     after = session.scalar(frozen.limit(1)) or {}
-    rules = ArchiveRules(after.get("last_attempt", 0), after.get("last_assignment"))
+    withheld = withheld_examples(session, round)
+    rules = ArchiveRules(after.get("last_attempt", 0), after.get("last_assignment"), withheld)
     attempts = count_archived_attempts(session, round, rules)
     if attempts != manifest.files["attempts.parquet"].rows:
         text = f"the database has {count(attempts, 'attempt')}, the archive"

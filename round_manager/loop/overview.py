@@ -39,9 +39,12 @@ from round_manager.models import (
 )
 from round_manager.money.budget import BudgetFigures, figures
 from round_manager.rates import Rate
+from round_manager.tasks.gold import gold_counts
 from round_manager.tasks.rounds import NOT_COUNTED, list_rounds, pinned_versions, tallies_of
 
 RUN_MANAGER = Hint("run_manager")
+# With fewer gold items, most workers have soon seen all of them.
+FEW_GOLD_ITEMS = 5
 DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
 
 
@@ -63,6 +66,7 @@ class TaskOverview:
     round_money: BudgetFigures
     queues: dict[str, int]
     waits_for: tuple[WaitReason, ...]
+    warnings: tuple[WaitReason, ...] = ()
 
     @property
     def vmer(self) -> Rate:
@@ -95,7 +99,22 @@ def task_overview(session: Session, task: Task, *, now: datetime, has_marketplac
         round_money=figures(session, round),
         queues=_queues(session, task, round, tallies),
         waits_for=_waits_for(session, task, round, now, has_marketplace=has_marketplace),
+        warnings=tuple(round_warnings(session, round, has_marketplace=has_marketplace)),
     )
+
+
+def round_warnings(session: Session, round: Round, *, has_marketplace: bool) -> list[WaitReason]:
+    """Return what does not stop a round but lowers the quality of its data: too little gold for worker pages."""
+    spec, name = spec_of(round), session.get_one(Task, round.task_id).name
+    has_pages = _has_hits(session, round) or (has_marketplace and spec.pay.validate_cents > 0)
+    if round.status is RoundStatus.CLOSED or not spec.validation.gold_rate or not has_pages:
+        return []
+    live = gold_counts(session, round.task_id).live
+    if live >= FEW_GOLD_ITEMS:
+        return []
+    left = f"only {count(live, 'gold item is', 'gold items are')} left" if live else "the task has no gold items"
+    text = f"gold checks are {'rare' if live else 'off'}: {left}; add a private file of rows with a known answer"
+    return [WaitReason(text, Hint("upload_gold", task=name))]
 
 
 def missing_intake(session: Session, round: Round, *, has_marketplace: bool) -> WaitReason | None:

@@ -39,6 +39,16 @@ from round_manager.models.money import EntryKind, EntryState, LedgerEntry
 from round_manager.models.operations import AuditEntry, DataToken, ManagerStep
 from round_manager.models.table import Table
 from round_manager.models.tasks import Context, Round, RoundModel, RoundStatus, Task, spec_of
-from round_manager.models.work import GoldItem, Lease, LeaseEnd, QuizResult, UncountedVote, Vote, WorkItem
+from round_manager.models.work import (
+    GoldExample,
+    GoldItem,
+    GoldShowing,
+    Lease,
+    LeaseEnd,
+    QuizResult,
+    UncountedVote,
+    Vote,
+    WorkItem,
+)
 
 attach(Table.metadata, TRIGGERS)

@@ -180,6 +180,10 @@ WORK: list[Trigger] = [
         "guard_vote_added", "vote", "INSERT", "votes are added to rounds that are open or validating",
         f"NOT {ROUND_TAKES_WORK.format(round=ROUND_OF_EXAMPLE)}",
     ),
+    Guard(
+        "guard_gold_example_added", "gold_example", "INSERT", "gold is taken from rounds that are open or validating",
+        f"NOT {ROUND_TAKES_WORK.format(round='NEW.round_id')}",
+    ),
     Guard("guard_vote_fixed", "vote", "UPDATE", "a vote never changes"),
     Guard("guard_vote_kept", "vote", "DELETE", "votes are kept"),
     Effect("effect_vote_noted", "vote", "INSERT", NOTE_ONE, at_once=NOTE_SOME),

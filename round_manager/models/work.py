@@ -158,7 +158,7 @@ class WorkItem(table.Numbered):
 
 
 class GoldItem(table.Numbered):
-    """An item with a known answer."""
+    """An item with a known answer, from a private file of the owner."""
 
     __tablename__ = "gold_item"
     __table_args__ = (
@@ -175,6 +175,47 @@ class GoldItem(table.Numbered):
     answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     created_at: Mapped[datetime]
     retired_at: Mapped[datetime | None] = mapped_column(default=None)
+
+
+class GoldExample(table.Table):
+    """A verified example that serves as gold. It is not published before it is retired."""
+
+    __tablename__ = "gold_example"
+    __table_args__ = (
+        table.references(example_id="example.id"),
+        table.references(round_id="round.id", task_id="round.task_id"),
+        table.index("ix_gold_example_live", "task_id", "round_id", where="retired_at IS NULL"),
+        table.index("ix_gold_example_round", "round_id"),
+    )
+
+    example_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    task_id: Mapped[int]
+    round_id: Mapped[int]
+    created_at: Mapped[datetime]
+    retired_at: Mapped[datetime | None] = mapped_column(default=None)
+    # Set if the archive of its round does not have it.
+    withheld_at: Mapped[datetime | None] = mapped_column(default=None)
+
+
+class GoldShowing(table.Numbered):
+    """Gold on a worker's page; no worker gets the same item on another page."""
+
+    __tablename__ = "gold_showing"
+    __table_args__ = (
+        table.references(session_id="work_session.id", worker_id="work_session.worker_id"),
+        table.index("uq_gold_showing_gold", "gold_id", "worker_id", unique=True, where="gold_id IS NOT NULL"),
+        table.index("uq_gold_showing_example", "example_id", "worker_id", unique=True, where="example_id IS NOT NULL"),
+        table.index("ix_gold_showing_worker", "worker_id"),
+        table.exactly_one("subject", "gold_id", "example_id"),
+    )
+
+    worker_id: Mapped[int]
+    session_id: Mapped[int]
+    shown_at: Mapped[datetime]
+    gold_id: Mapped[int | None] = mapped_column(ForeignKey("gold_item.id", ondelete="RESTRICT"), default=None)
+    example_id: Mapped[int | None] = mapped_column(
+        ForeignKey("gold_example.example_id", ondelete="RESTRICT"), default=None
+    )
 
 
 class QuizResult(table.Numbered):

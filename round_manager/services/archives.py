@@ -17,6 +17,7 @@ from round_manager.archive.round_rows import ArchiveRules, RoundRows, StoredText
 from round_manager.archive.split_plan import Sides, SplitPlan, SplitReport, plan_splits, split_seed
 from round_manager.archive.storage import Archives, opened_archive
 from round_manager.archive.verification import Verification, verify
+from round_manager.archive.withheld import withheld_examples, withhold
 from round_manager.audit import note
 from round_manager.bulk_rows import NameLookup, PlainRows
 from round_manager.database.store import Store, process_lock
@@ -49,7 +50,8 @@ CLOSED = "the round is closed"
 class Frozen:
     """A frozen round: the address of this archive and of the round's own one, its hash, and its rows by table.
 
-    `already` says whether it was frozen before, `moved` whether its own archive has another address now.
+    `withheld` examples serve as gold and are not in it. `already` says whether it was frozen before, `moved` whether
+    its own archive has another address now.
     """
 
     task: str
@@ -61,6 +63,7 @@ class Frozen:
     splits: SplitReport
     already: bool
     moved: bool = False
+    withheld: int = 0
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,18 @@ def freeze_round(
     own = where if move else round.archive_uri or where
     moved = round.archive_uri not in (None, own)
     rows = {name.removesuffix(".parquet"): one.rows for name, one in manifest.files.items() if "parquet" in name}
-    return Frozen(task, round.number, where, own, manifest.sha256, rows, splits, round.frozen_at is not None, moved)
+    return Frozen(
+        task,
+        round.number,
+        where,
+        own,
+        manifest.sha256,
+        rows,
+        splits,
+        round.frozen_at is not None,
+        moved,
+        manifest.withheld,
+    )
 
 
 def unfrozen_rounds(context: ServiceContext, task: str) -> list[int]:
@@ -157,9 +171,10 @@ def _closed_round(session: Session, task: Task, number: int | None) -> Round:
 
 
 def split_round(context: ServiceContext, actor: Actor, round_id: int) -> SplitReport:
-    """Put every verified example of a closed round into train or held out, unless it is a duplicate; done once.
+    """Put every verified example of a closed round into train or held out, unless it is a duplicate or withheld.
 
-    It takes several small transactions, so that other processes can write; safe to repeat after an interruption.
+    It is done once, in several small transactions, so that other processes can write; safe to repeat after an
+    interruption.
     """
     store = context.store
     with store.read() as session:
@@ -170,14 +185,18 @@ def split_round(context: ServiceContext, actor: Actor, round_id: int) -> SplitRe
             done = split_report(session, round)
             if done is not None:
                 return done
+        with store.write() as session:
+            withhold(session, round, now=context.now())
+        with store.read() as session:
+            withheld = withheld_examples(session, round)
             task = session.get_one(Task, round.task_id)
-            texts = StoredTexts(session, task, round)
+            texts = StoredTexts(session, task, round, withheld)
             sides = _sides(session, round, texts.workers)
             plan, report = plan_splits(texts, spec_of(round).rounds, split_seed(task.name, round.number), sides)
         last = 0
         while last >= 0:
             with store.write() as session:
-                last = _apply_splits(session, round, plan, texts.workers, last)
+                last = _apply_splits(session, round, plan, texts.workers, frozenset(withheld), last)
         with store.write() as session:
             note(
                 session,
@@ -215,14 +234,16 @@ def _sides(session: Session, round: Round, workers: NameLookup) -> Sides:
     return Sides(tuple(one.number for one in rounds), train, frozenset(on[Split.HELD_OUT]) - train)
 
 
-def _apply_splits(session: Session, round: Round, plan: SplitPlan, workers: NameLookup, after: int) -> int:
+def _apply_splits(
+    session: Session, round: Round, plan: SplitPlan, workers: NameLookup, withheld: frozenset[int], after: int
+) -> int:
     """Apply the plan to the next examples; return the id of the last one, or -1 if there are no more."""
     plain = PlainRows(session)
     columns = (Example.id, plain.hex(Example.public_id), Example.author_id, plain.word(Example.split))
     # All of them, not only verified ones: SQLite would use another index and sort the round for every batch.
     wanted = select(*columns, plain.word(Example.status)).where(Example.round_id == round.id, Example.id > after)
     rows = plain.fetch(wanted.order_by(Example.id).limit(BATCH))
-    verified = [row for row in rows if row[4] == ExampleStatus.VERIFIED]
+    verified = [row for row in rows if row[4] == ExampleStatus.VERIFIED and row[0] not in withheld]
     authors = workers.of([row[2] for row in verified])
     moved: dict[Split | None, list[int]] = defaultdict(list)
     for (number, example, _, split, _), author in zip(verified, authors, strict=True):
@@ -245,11 +266,12 @@ def _padded(numbers: list[int]) -> list[int]:
 def _archive_rules(store: Store, round: Round) -> ArchiveRules:
     """Return which rows are archived; attempts and confirmations that arrive after the first freeze are left out."""
     with store.write() as session:
+        withheld = withheld_examples(session, round)
         if round.frozen_at is not None:
             entries = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == FROZEN)
             after = session.scalar(entries.order_by(AuditEntry.id).limit(1))
             known = after or {}
-            return ArchiveRules(int(known["last_attempt"]), known.get("last_assignment"))
+            return ArchiveRules(int(known["last_attempt"]), known.get("last_assignment"), withheld)
         if session.get_bind().dialect.name == "postgresql":
             # Ids are assigned before rows become visible: wait for transactions that store attempts or assignments
             # now, so that no row with a lower id appears later.
@@ -257,7 +279,7 @@ def _archive_rules(store: Store, round: Round) -> ArchiveRules:
         attempts = select(func.max(Attempt.id)).where(Attempt.round_id == round.id)
         assignments = select(func.max(Assignment.id)).join(Hit, Hit.id == Assignment.hit_id)
         last_assignment = session.scalar(assignments.where(Hit.round_id == round.id)) or 0
-        return ArchiveRules(session.scalar(attempts) or 0, last_assignment)
+        return ArchiveRules(session.scalar(attempts) or 0, last_assignment, withheld)
 
 
 def _fill(
@@ -297,6 +319,7 @@ def _fill(
             splits=splits.as_data(),
             written_by={"outfox": installed_version("outfox"), "pyarrow": pa.__version__},
             files=files.entries,
+            withheld=len(rules.withheld),
         )
 
 

@@ -9,10 +9,10 @@ from ml_backend.verdict import find_rule
 from round_manager.errors import PolicyError
 from round_manager.money.prices import pack_costs
 from round_manager.policies import find_policy
-from templates import Pack, PackError, Problem, SeedRow
+from templates import Pack, PackError, Problem
 from templates.markup import check_markup
-from templates.rows import MAX_PROBLEMS
-from templates.texts import lookalike_key, lookalikes
+from templates.rows import MAX_PROBLEMS, text_key
+from templates.texts import lookalikes
 
 # Checks both templates with Label Studio's own code.
 TemplateCheck = Callable[[Pack], list[Problem]]
@@ -37,12 +37,9 @@ def check_pack(pack: Pack, check_templates: TemplateCheck) -> list[Problem]:
 
 def _leaks(pack: Pack) -> Iterator[Problem]:
     """Yield held-out rows that a model would be evaluated on after training on the same text."""
-
-    def key(row: SeedRow) -> tuple[str, ...]:
-        return tuple(lookalike_key(row.fields[name]) for name in pack.spec.model_input)
-
-    trained = {key(row): row.id for row in pack.seed if row.split == "train"}
-    leaks = [(row.id, trained[key(row)]) for row in pack.seed if row.split == "held_out" and key(row) in trained]
+    keys = [(row, text_key(row, pack.spec)) for row in pack.seed]
+    trained = {key: row.id for row, key in keys if row.split == "train"}
+    leaks = [(row.id, trained[key]) for row, key in keys if row.split == "held_out" and key in trained]
     for held_out, train in leaks[:MAX_PROBLEMS]:
         text = f"the held-out row {held_out} has the same text as the training row {train}; remove one"
         yield Problem("seed.jsonl", None, "held_out_leak", text)

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from round_manager.loop import lifecycle
 from round_manager.loop.manager_record import last_pass, problem_steps
-from round_manager.loop.overview import TaskOverview, missing_intake, task_overview
+from round_manager.loop.overview import TaskOverview, missing_intake, round_warnings, task_overview
 from round_manager.loop.waiting import WaitReason, waiting
 from round_manager.models import AuditEntry, ManagerStep, Round, Task, spec_of
 from round_manager.money.budget import BudgetFigures, figures
@@ -48,6 +48,7 @@ class RoundDetails(RoundSummary):
     due: lifecycle.Due | None
     waits_for: tuple[WaitReason, ...]
     history: Sequence[AuditEntry]
+    warnings: tuple[WaitReason, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ def show_round(context: ServiceContext, task: str, number: int | None = None, *,
             due=lifecycle.due(session, round, now=now),
             waits_for=(*waiting(session, round, now=now), *([intake] if intake else [])),
             history=lifecycle.history(session, round),
+            warnings=tuple(round_warnings(session, round, has_marketplace=has_marketplace)),
         )
 
 

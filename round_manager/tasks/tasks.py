@@ -1,10 +1,8 @@
 """Tasks: created from packs and updated as often as their owner likes."""
 
 import secrets
-from collections.abc import Sequence
 from datetime import datetime
 from difflib import get_close_matches
-from typing import Any
 
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
@@ -14,12 +12,11 @@ from ml_backend.hashing import json_sha256
 from round_manager import audit
 from round_manager.database.engine import find_or_add
 from round_manager.errors import TaskError, TaskNotFound
-from round_manager.models import GoldItem, Round, RoundStatus, Task, spec_of
+from round_manager.models import Round, RoundStatus, Task
 from round_manager.tasks.contexts import update_contexts
+from round_manager.tasks.gold import retire_published
 from round_manager.tasks.rounds import draft_round
 from templates import Pack, pack_folders
-from templates.contract import judged_fields
-from templates.rows import SeedRow
 
 SALT_BYTES = 32
 BY_PACK = "outfox task create"
@@ -27,7 +24,7 @@ BUDGET_CHANGED = "the pack has another budget for a round"
 
 
 def create_task(session: Session, pack: Pack, *, now: datetime, actor: str = BY_PACK) -> Task:
-    """Create or update the pack's task with its contexts, gold items and first draft; safe to repeat.
+    """Create or update the pack's task with its contexts and first draft; safe to repeat.
 
     Opened rounds keep the terms that they were opened with. A draft keeps the budget that its owner set until the pack
     asks for another one.
@@ -37,8 +34,7 @@ def create_task(session: Session, pack: Pack, *, now: datetime, actor: str = BY_
     _update(session, task, pack, actor=actor, now=now)
     session.flush()
     update_contexts(session, task, pack.contexts, now=now)
-    # Held-out rows can serve as gold: no model was trained on them.
-    update_gold(session, task, [row for row in pack.seed if row.split == "held_out"], now=now)
+    retire_published(session, task, pack.seed, now=now)
     if not session.scalar(select(exists().where(Round.task_id == task.id))):
         draft_round(session, task, now=now)
     return task
@@ -111,35 +107,3 @@ def _update_draft(session: Session, draft: Round, task: Task, pack: Pack, *, act
         audit.note(session, "changed the budget", draft, actor=actor, reason=BUDGET_CHANGED, now=now, of=draft, **note)
     if draft.spec_sha256 != task.spec_sha256:
         draft.spec, draft.spec_sha256 = task.spec, task.spec_sha256
-
-
-LONGEST_ID = 180
-
-
-def update_gold(session: Session, task: Task, rows: Sequence[SeedRow], *, now: datetime) -> int:
-    """Make these rows the task's gold items and retire all others; skip rows without the fields that people judge."""
-    judged = judged_fields(spec_of(task))
-    known = {row.key: row for row in session.scalars(select(GoldItem).where(GoldItem.task_id == task.id))}
-    live = set()
-    for row in rows:
-        if not set(judged) <= set(row.fields):
-            continue
-        fields = {name: row.fields[name] for name in judged}
-        answer = _answer(row)
-        key = f"{row.id[:LONGEST_ID]}@{json_sha256([fields, row.label, answer])[:12]}"
-        if key not in known:
-            known[key] = GoldItem(
-                task_id=task.id, key=key, fields=fields, label=row.label, answer=answer, created_at=now
-            )
-            session.add(known[key])
-        live.add(key)
-    for key, item in known.items():
-        item.retired_at = None if key in live else item.retired_at or now
-    session.flush()
-    return len(live)
-
-
-def _answer(row: SeedRow) -> dict[str, Any] | None:
-    if row.answer is None or row.answer_start is None:
-        return None
-    return {"text": row.answer, "start": row.answer_start, "end": row.answer_start + len(row.answer)}

@@ -57,7 +57,7 @@ class Flag:
 
 @dataclass(frozen=True)
 class FlaggedGold:
-    """A gold item of the pack's seed that was flagged, and what people say about it."""
+    """A gold item of the owner that was flagged, and what people say about it."""
 
     row: str
     fields: dict[str, Any]

@@ -18,7 +18,7 @@ from round_manager.work.active_time import add_item_time
 from round_manager.work.attempts import ANSWER_KEYS, input_error
 from round_manager.work.context_strategies import order_key, seed_of
 from round_manager.work.errors import NothingToDo
-from round_manager.work.gold import choose_gold, gold_count
+from round_manager.work.gold_choice import choose_gold, gold_count
 from round_manager.work.leases import lease_examples
 from round_manager.work.sessions import SessionContext, find_item, items_of, lock_for_work
 from templates import TaskSpec
@@ -55,7 +55,7 @@ class ValidationItem:
 def assign_examples(session: Session, context: SessionContext, *, now: datetime) -> None:
     """Add the items of a new session: examples that need votes and some gold, shuffled; the task must be locked."""
     most = context.spec.work.validations_per_hit
-    known = choose_gold(session, context, min(gold_count(session, context, most), most - 1))
+    known = choose_gold(session, context, min(gold_count(session, context, most), most - 1), now=now)
     work = context.work
     found = lease_examples(session, work, context.open_round, most - len(known), now=now)
     if not found:

@@ -39,17 +39,24 @@ def text_of(number: int) -> str:
 class ClosedRounds(LabelStudioWork):
     """Fills and closes rounds, and freezes them."""
 
-    def fill_and_close(
+    def fill_and_close(self, *, policy: dict[str, Any] | None = None, **changes: Any) -> Self:
+        """Fill the open round and close it; `policy` changes how it is to be split."""
+        self.fill(**changes)
+        self.mark_closed(at=NOON + 90 * DAY)
+        if policy is not None:
+            self._change_policy(policy)
+        return self
+
+    def fill(
         self,
         *,
-        policy: dict[str, Any] | None = None,
         examples: int = 40,
         author: Callable[[int], int] = lambda number: number % WORKERS,
         text: Callable[[int], str] = text_of,
         statuses: Sequence[ExampleStatus] = STATUSES,
         backwards: bool = False,
     ) -> Self:
-        """Fill the open round and close it; `policy` changes how it is to be split."""
+        """Fill the open round with examples, votes and attempts."""
         round_number = self.round.number
         with self.store.write() as session:
             session.get_one(Task, self.task.id).worker_salt = SALT
@@ -65,9 +72,6 @@ class ClosedRounds(LabelStudioWork):
                 session.flush()
                 self._cast_votes(session, number, example, workers, backwards=backwards)
                 session.add(self._attempt(round_number, number, example))
-        self.mark_closed(at=NOON + 90 * DAY)
-        if policy is not None:
-            self._change_policy(policy)
         return self
 
     def next_closed_round(self, **changes: Any) -> Self:

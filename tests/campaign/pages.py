@@ -10,6 +10,7 @@ from ml_backend.judge import JudgeRequest
 from ml_backend.verdict import Verdict, judge
 from round_manager.crowd.confirmation import confirm_sessions, store_works
 from round_manager.database.columns import public_id
+from round_manager.examples.submissions import content_sha256
 from round_manager.models import (
     Assignment,
     Attempt,
@@ -192,7 +193,6 @@ class PageWork(ExampleInputs):
                 "author_id": ensure_worker(session, MARKET, author, now=self.now).id,
                 "source": Source.LABEL_STUDIO,
                 "fields": dict.fromkeys(self.spec.model_input, text),
-                "content_sha256": "0" * 64,
                 "label": self.spec.label_names[1] if self.spec.labels else None,
                 "answer": None if self.spec.labels else {"text": text[:1], "start": 0, "end": 1},
                 "submitted_at": self.now,
@@ -203,7 +203,9 @@ class PageWork(ExampleInputs):
                 "status": ExampleStatus.PENDING,
                 "votes_wanted": wanted,
             }
-            example = Example(**{**row, **changes})
+            row |= changes
+            row["content_sha256"] = content_sha256(self.spec, row["fields"])
+            example = Example(**row)
             session.add(example)
         return example
 

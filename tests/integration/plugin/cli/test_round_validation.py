@@ -7,10 +7,10 @@ import pytest
 
 from round_manager.database.store import open_store
 from round_manager.models import ExampleStatus
-from round_manager.tasks.tasks import update_gold
 from tests.campaign import Campaign, start_campaign
 from tests.campaign.base import built_in_pack
 from tests.conftest import Outfox
+from tests.fakes.gold import update_gold
 from tests.integration.round_manager.validation.test_late_flags import flagging, judged
 
 FLAG = "It names a person"
@@ -75,7 +75,7 @@ def test_a_flagged_gold_item_is_listed_with_the_row_to_correct(outfox: Outfox, h
             update_gold(session, campaign.task, [row], now=campaign.now)
         judged(campaign, flagging(campaign))
     text = outfox("round", "flags", "sentiment").out
-    assert all(word in text for word in (row.id, "two at once", "outfox task create sentiment"))
+    assert all(word in text for word in (row.id, "two at once", "outfox task gold sentiment"))
     (gold,) = json.loads(outfox("round", "flags", "sentiment", "--json").out)["gold"]
     assert (gold["row"], gold["flags"][0]["comment"]) == (row.id, "two at once")
 

@@ -10,7 +10,9 @@ from round_manager.models import (
     DataToken,
     EntryKind,
     Evaluation,
+    GoldExample,
     GoldItem,
+    GoldShowing,
     LabelStudioAnnotation,
     LabelStudioLink,
     LabelStudioTask,
@@ -61,6 +63,9 @@ def fill_all_tables(sample: SampleRows) -> SampleRows:
         add(Lease(example_id=sample.example, author_id=sample.author, worker_id=sample.voter, **span))
         gold = add(GoldItem(task_id=sample.task, key="g1", fields={"text": "good"}, label="positive", created_at=NOON))
         mine: dict[str, Any] = {"session_id": own_page, "worker_id": sample.voter}
+        session.add(GoldExample(example_id=sample.example, task_id=sample.task, round_id=sample.round, created_at=NOON))
+        add(GoldShowing(gold_id=gold, shown_at=NOON, **mine))
+        add(GoldShowing(example_id=sample.example, shown_at=NOON, **mine))
         add(WorkItem(item=0, example_id=sample.example, author_id=sample.author, **mine))
         add(WorkItem(item=1, gold_id=gold, expected_label="positive", **mine))
         add(

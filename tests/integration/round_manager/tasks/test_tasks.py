@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from tests.campaign import Campaign
 from tests.conftest import PACKS, replace_in
 from tests.fakes.clock import NOON
 from tests.fakes.contexts import live_contexts
+from tests.fakes.gold import update_gold
 
 CopyOf = Callable[[str], Path]
 
@@ -146,17 +148,16 @@ def test_contexts_can_be_put_in_another_order_removed_and_added(store: Store, co
         assert [one.key for one in session.scalars(select(Context).where(Context.retired_at.is_not(None)))] == ["c1"]
 
 
-@pytest.mark.parametrize("name", PACKS)
-def test_held_out_seed_rows_become_gold_once(store: Store, name: str) -> None:
-    pack = find_pack(name)
-    for hours in (0, 1):
-        with store.write() as session:
-            create_task(session, pack, now=NOON + timedelta(hours=hours))
-    with store.read() as session:
-        items = session.scalars(select(GoldItem).order_by(GoldItem.id)).all()
-    wanted = [(row.id, row.label, row.answer) for row in pack.seed if row.split == "held_out"]
-    assert [(one.key.rpartition("@")[0], one.label, (one.answer or {}).get("text")) for one in items] == wanted
-    assert {(one.created_at, one.retired_at) for one in items} == {(NOON, None)}
+def test_no_seed_row_becomes_gold_and_gold_that_enters_the_seed_is_retired(store: Store) -> None:
+    pack = find_pack("sentiment")
+    with store.write() as session:
+        task = create_task(session, pack, now=NOON)
+        assert session.scalars(select(GoldItem)).all() == []
+        published = [replace(pack.seed[0], id="mine"), replace(pack.seed[0], id="own", fields={"text": "Mine alone."})]
+        assert update_gold(session, task, published, now=NOON) == 2
+        create_task(session, pack, now=NOON)
+        items = session.scalars(select(GoldItem).where(GoldItem.retired_at.is_(None))).all()
+    assert [one.key.rpartition("@")[0] for one in items] == ["own"]
 
 
 def test_the_kind_of_a_task_with_rounds_stays(campaign: Campaign, tmp_path: Path, copy_of: CopyOf) -> None:

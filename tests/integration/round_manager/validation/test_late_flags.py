@@ -6,7 +6,6 @@ import pytest
 
 from round_manager.errors import DecisionRefused
 from round_manager.models import Example, ExampleStatus, Task, WorkSession
-from round_manager.tasks.tasks import update_gold
 from round_manager.validation.flags import (
     Flagged,
     FlaggedGold,
@@ -21,6 +20,7 @@ from round_manager.validation.voted_examples import gold_accuracy
 from round_manager.work.validation_work import Judgement
 from tests.campaign import OWNER, Campaign, NewCampaign
 from tests.campaign.base import built_in_pack
+from tests.fakes.gold import update_gold
 
 FLAG = "It names a person"
 WHY = "I looked at it."
@@ -29,7 +29,7 @@ WHY = "I looked at it."
 @pytest.fixture
 def gold_campaign(new_campaign: NewCampaign) -> Campaign:
     """A task whose pages to validate have one known answer and one example."""
-    return new_campaign(validation={"gold_rate": 0.5}, work={"validations_per_hit": 2})
+    return new_campaign(validation={"gold_rate": 0.5, "gold_withheld": 1.0}, work={"validations_per_hit": 2})
 
 
 def known(campaign: Campaign) -> Example:

