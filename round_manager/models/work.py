@@ -128,6 +128,7 @@ class WorkItem(table.Numbered):
         UniqueConstraint("session_id", "item"),
         table.index("ix_work_item_example", "worker_id", "example_id", where="example_id IS NOT NULL"),
         table.index("ix_work_item_gold", "worker_id", "gold_id", where="gold_id IS NOT NULL"),
+        table.index("ix_work_item_author", "worker_id", "author_id", where="author_id IS NOT NULL"),
         *table.at_least(0, "item", "active_ms"),
         table.exactly_one("subject", "context_id", "example_id", "gold_id"),
         table.together("author", "example_id IS NOT NULL", "author_id"),

@@ -4,6 +4,7 @@ One process at a time assigns a task's work, so the counts read here are still t
 whose time is over counts for nothing, whether or not it was ended.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
@@ -31,6 +32,8 @@ from templates import TaskSpec
 
 # The most rows that one call locks and changes.
 SWEPT_AT_ONCE = 500
+# Examples to judge are chosen from this many of the oldest ones.
+PAIR_WINDOW = 50
 
 
 def lock_task(session: Session, task_id: int) -> None:
@@ -90,11 +93,15 @@ def label_counts(session: Session, round: Round, *, now: datetime) -> dict[str, 
 
 
 def lease_examples(session: Session, work: WorkSession, round: Round, most: int, *, now: datetime) -> list[Example]:
-    """Lease up to `most` pending examples that need a vote and may get this worker's, the oldest first."""
+    """Lease up to `most` pending examples that need a vote and may get this worker's.
+
+    They are among the oldest ones, and those by authors whom this worker has judged least come first: two accounts that
+    confirm each other's examples rarely meet.
+    """
     votes = select(func.count()).where(Vote.example_id == Example.id).scalar_subquery()
     leases = select(func.count()).where(Lease.example_id == Example.id, is_live(now)).scalar_subquery()
     voted = select(Vote.id).where(Vote.example_id == Example.id, Vote.worker_id == work.worker_id)
-    wanted = select(Example).where(
+    wanted = select(Example.id, Example.author_id).where(
         Example.round_id == round.id,
         Example.status == ExampleStatus.PENDING,
         Example.author_id != work.worker_id,
@@ -103,7 +110,9 @@ def lease_examples(session: Session, work: WorkSession, round: Round, most: int,
         ~_judged_by(work).exists(),
         ~_held_by(work).exists(),
     )
-    found = list(session.scalars(wanted.order_by(Example.id).limit(most)))
+    oldest = session.execute(wanted.order_by(Example.id).limit(max(most, PAIR_WINDOW))).all()
+    chosen = _least_met(session, work, [(example_id, author) for example_id, author in oldest], most)
+    found = list(session.scalars(select(Example).where(Example.id.in_(chosen)).order_by(Example.id)))
     for example in found:
         session.add(
             Lease(
@@ -117,6 +126,24 @@ def lease_examples(session: Session, work: WorkSession, round: Round, most: int,
         )
     session.flush()
     return found
+
+
+def _least_met(session: Session, work: WorkSession, oldest: Sequence[tuple[int, int]], most: int) -> list[int]:
+    """Return up to `most` of the examples, each time the oldest one by an author whom this worker has met least."""
+    met = (
+        select(WorkItem.author_id, func.count())
+        .where(WorkItem.worker_id == work.worker_id, WorkItem.author_id.in_({author for _, author in oldest}))
+        .where(WorkItem.author_id.is_not(None))
+        .group_by(WorkItem.author_id)
+    )
+    times = Counter({author: int(number) for author, number in session.execute(met) if author is not None})
+    left, chosen = list(oldest), list[int]()
+    while left and len(chosen) < most:
+        example = min(left, key=lambda one: times[one[1]])
+        left.remove(example)
+        times[example[1]] += 1
+        chosen.append(example[0])
+    return chosen
 
 
 def _judged_by(work: WorkSession) -> Any:

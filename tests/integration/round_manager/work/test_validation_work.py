@@ -315,3 +315,24 @@ def test_without_anything_to_vote_on_no_worker_is_paid_for_gold_alone(new_campai
         update_gold(session, campaign.task, built_in_pack("sentiment").seed[:9], now=campaign.now)
     with pytest.raises(NothingToDo):
         campaign.open_validation_page()
+
+
+def test_a_validator_gets_examples_of_authors_whom_they_have_judged_least(new_campaign: NewCampaign) -> None:
+    campaign = new_campaign(validation=NO_GOLD, work={"validations_per_hit": 2})
+    by = {campaign.add_example(author, wanted=9).id: author for author in ("A1", "A1", "A1", "A1", "A2", "A3")}
+    pages = []
+    for _ in range(3):
+        campaign.open_validation_page("V1")
+        pages.append(sorted(by[example] for example in given(campaign)))
+    assert pages == [["A1", "A2"], ["A1", "A3"], ["A1", "A1"]]
+
+
+def test_friends_who_take_every_page_meet_no_more_often_than_others(new_campaign: NewCampaign) -> None:
+    campaign = new_campaign(validation=NO_GOLD, work={"validations_per_hit": 2})
+    authors = [f"A{number}" for number in range(5)]
+    by = {campaign.add_example(author, wanted=9).id: author for author in ["A0"] * 6 + authors[1:] * 2}
+    met: Counter[str] = Counter()
+    for _ in range(4):
+        campaign.open_validation_page("FRIEND")
+        met.update(by[example] for example in given(campaign))
+    assert met.most_common(1)[0][1] == 2
