@@ -13,6 +13,7 @@ from plugin.cli.output import data_command, data_table, show, table, when
 from plugin.cli.parameters import DOLLARS, REGISTRY, TIMEOUT, WHY, round_option
 from plugin.cli.progress import ProgressBar
 from plugin.cli.round_results import freeze, metrics, verify
+from plugin.cli.round_suspects import suspects
 from plugin.cli.round_validation import aggregate, decide, flags
 from plugin.hints import advice_for, hint_data, with_command
 from plugin.wiring import Application
@@ -40,7 +41,7 @@ def rounds() -> None:
     """Open, close and inspect the rounds of a task."""
 
 
-for command in (aggregate, decide, flags, freeze, metrics, verify, withheld):
+for command in (aggregate, decide, flags, freeze, metrics, suspects, verify, withheld):
     rounds.add_command(command)
 
 

@@ -22,6 +22,7 @@ from round_manager.validation.aggregation import PolicyComparison
 from round_manager.validation.decisions import Decisions, decide_round
 from round_manager.validation.flags import Flagged, FlaggedGold
 from round_manager.validation.metrics import Group, RoundMetrics
+from round_manager.validation.suspects import Suspects, find_suspects
 from round_manager.validation.voted_examples import Validator
 
 MOST_PER_PAGE = 200
@@ -210,6 +211,13 @@ def list_validators(context: ServiceContext, task: str, *, number: int | None = 
     round = _newest(context, task, number)
     with context.store.read() as session:
         return voted_examples.validators(session, round)
+
+
+def list_suspects(context: ServiceContext, task: str, *, number: int | None = None) -> Suspects:
+    """Return evidence about a round's validators for a person to judge; nothing follows from it automatically."""
+    round = _newest(context, task, number)
+    with context.store.read() as session:
+        return find_suspects(session, round)
 
 
 def _newest(context: ServiceContext, task: str, number: int | None) -> Round:

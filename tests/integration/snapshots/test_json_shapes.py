@@ -163,6 +163,10 @@ def test_task_commands(ask: Recorder, tmp_path: Path, monkeypatch: pytest.Monkey
     ask("context upload", "sentiment", file, "--replace", "--why", "our own")
     ask("context list", "sentiment")
     ask("context list", "sentiment", "--retired", "--most", 2)
+    gold = tmp_path / "gold.jsonl"
+    gold.write_text('{"text": "A walk that I remember.", "label": "positive"}\n', encoding="utf-8")
+    ask("task gold", "sentiment", gold, "--why", "private")
+    ask("task gold", "sentiment")
     ask("data publish", "sentiment", "--why", "open data")
     token = ask("data token", "sentiment", "--days", 30, "--why", "a thesis")
     ask("data list")
@@ -247,6 +251,7 @@ def test_validation_commands(ask: Recorder, home_tables: str) -> None:
         ask("round metrics", "sentiment")
         for by in ("worker", "validator"):
             ask("round metrics", "sentiment", "--by", by)
+        ask("round suspects", "sentiment")
         ask("crowd reports", "sentiment")
         ask("context list", "sentiment", "--most", 2)
         ask("round show", "sentiment")
@@ -255,6 +260,7 @@ def test_validation_commands(ask: Recorder, home_tables: str) -> None:
     ask.error("error: a round that is not frozen", "round", "verify", "sentiment")
     frozen = ask("round freeze", "sentiment", "--why", "the paper")
     ask("round freeze", "sentiment")
+    ask("round withheld", "sentiment")
     ask("round verify", "sentiment")
     ask("round verify", frozen["archive"])
     ask("round show", "sentiment")
