@@ -14,6 +14,7 @@ from round_manager.models import (
     Evaluation,
     Example,
     ExampleStatus,
+    GoldExample,
     ModelVersion,
     Round,
     RoundModel,
@@ -285,6 +286,12 @@ def an_attempt_is_removed(_: SampleRows, session: Session) -> None:
 def a_vote_is_added_to_a_closed_round(sample: SampleRows, session: Session) -> None:
     _close(sample, session)
     session.add(sample.new_vote())
+
+
+@forbidden("guard_gold_example_added")
+def gold_is_taken_from_a_closed_round(sample: SampleRows, session: Session) -> None:
+    _close(sample, session)
+    session.add(GoldExample(example_id=sample.example, task_id=sample.task, round_id=sample.round, created_at=NOON))
 
 
 @forbidden("guard_vote_fixed")
