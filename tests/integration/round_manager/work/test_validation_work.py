@@ -328,7 +328,7 @@ def test_a_validator_gets_examples_of_authors_whom_they_have_judged_least(new_ca
 
 
 def test_friends_who_take_every_page_meet_no_more_often_than_others(new_campaign: NewCampaign) -> None:
-    campaign = new_campaign(validation=NO_GOLD, work={"validations_per_hit": 2})
+    campaign = new_campaign(validation=NO_GOLD, work={"validations_per_hit": 2, "hits_at_once": 4})
     authors = [f"A{number}" for number in range(5)]
     by = {campaign.add_example(author, wanted=9).id: author for author in ["A0"] * 6 + authors[1:] * 2}
     met: Counter[str] = Counter()

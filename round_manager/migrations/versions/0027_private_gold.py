@@ -6,8 +6,8 @@ from alembic import op
 from round_manager.database.triggers import Guard, create_statements, drop_statements
 from round_manager.migrations.kinds import ID, UTC, index
 
-revision = "0026"
-down_revision = "0025"
+revision = "0027"
+down_revision = "0026"
 branch_labels = None
 depends_on = None
 
