@@ -19,6 +19,7 @@ from botocore.config import Config
 from flask import Flask, request
 
 from common.clock import SystemClock
+from mturk.marketplace.destinations import LOOPBACK
 from mturk.marketplace.market import open_market
 from mturk.marketplace.people import KeyPair
 from mturk.marketplace.services import accounts
@@ -33,7 +34,9 @@ def marketplace(home: Path, *arguments: str) -> Iterator[tuple[str, subprocess.P
     """Run the command; return its URL when it answers."""
     log = home / "marketplace.log"
     keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
-    environment = {**os.environ, **keys, "OUTFOX_HOME": str(home), "PYTHONPATH": str(ROOT)}
+    # The queue of these tests is on loopback.
+    own = {"OUTFOX_HOME": str(home), "OUTFOX_MARKETPLACE_QUEUE_NETWORKS": LOOPBACK, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, **keys, **own}
     command = [sys.executable, "-c", "from plugin.cli import main; main()", "marketplace", "--port", "0", *arguments]
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, env=environment, start_new_session=True)
