@@ -126,7 +126,7 @@ def test_undelivered_attempts_are_delivered_by_the_next_process(tmp_path: Path) 
     with running(folder) as backend:
         for number in range(6):
             assert backend.predict("sentiment", body(f"Text {number}.")).status == 200
-        wait_for(lambda: backend.status()["sink"]["error"] == "connection refused", "the error is reported")
+        wait_for(lambda: bool(backend.status()["sink"]["error"]), "the error is reported")
         assert backend.status()["sink"]["waiting"] > 0
         assert backend.end() == 0
         assert backend.delivered() == []
