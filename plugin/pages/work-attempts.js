@@ -62,9 +62,6 @@ export class VerdictPanel {
     else delete this.place.dataset.last;
     setText(at("verdict-title"), outcome === "stale" ? "Before your change" : "What the model says");
     setText(at("verdict-message"), message);
-    const warning = outcome === "stale" ? "" : verdict?.warning ?? "";
-    at("verdict-warning").hidden = !warning;
-    setText(at("verdict-warning"), warning);
     const drawn = verdict ? `${verdict.number} ${key(verdict.on)}` : "";
     if (this.drawn === drawn) return;
     this.drawn = drawn;
@@ -96,7 +93,7 @@ export class VerdictPanel {
           (error) => { this.draw("away", error.message, this.last); return isSame(); },
         );
         item.tries_used = answer.tries_used;
-        this.keep(asked, {...answer.verdict, on: asked, warning: answer.warning});
+        this.keep(asked, {...answer.verdict, on: asked});
         if (!item.verdicts.some((one) => one.number === this.last.number)) item.verdicts.push(this.last);
         this.waitingFor = null;
         this.refresh();

@@ -19,7 +19,6 @@ from sqlalchemy.orm import Session
 from common.errors import CodedError
 from ml_backend.judge import Judge
 from round_manager.models import Attempt, Hit, HitKind, QuizResult, Round, SessionStatus, Task, WorkSession, spec_of
-from round_manager.novelty.decisions import duplicate_rule, find_repetition
 from round_manager.services.context import ServiceContext
 from round_manager.work import (
     active_time,
@@ -32,14 +31,13 @@ from round_manager.work import (
     sessions,
     validation_work,
 )
-from round_manager.work.attempts import AttemptInput, CreationItem, ReadInput
+from round_manager.work.attempts import CreationItem, ReadInput
 from round_manager.work.browsers import PageBrowser
 from round_manager.work.errors import HitReassigned, PageUnknown, TimeIsOver, WorkRefused
 from round_manager.work.leases import SWEPT_AT_ONCE
 from round_manager.work.sessions import SessionContext
 from round_manager.work.validation_work import Judgement, ValidationItem
 from templates import TaskSpec
-from templates.sections import Duplicates
 
 MICROSECONDS = 1_000_000
 LONGEST_REASON = 1_000
@@ -48,12 +46,11 @@ OVER = "the time for this HIT is over; return it and take another one"
 
 @dataclass(frozen=True)
 class HitDetails:
-    """A HIT with its task and the terms of the work; `duplicates` is None in a round that decides on none."""
+    """A HIT with its task and the terms of the work."""
 
     hit: Hit
     task: Task
     spec: TaskSpec
-    duplicates: Duplicates | None
 
 
 @dataclass(frozen=True)
@@ -75,17 +72,13 @@ class PageState:
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """What the target said; `number` counts the attempts on this context, `repeated` ones use no further attempt.
-
-    `warning` says why the text would earn no bonus, if it is not new.
-    """
+    """What the target said; `number` counts the attempts on this context, `repeated` ones use no further attempt."""
 
     spec: TaskSpec
     attempt: Attempt
     number: int
     used: int
     repeated: bool
-    warning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -207,9 +200,8 @@ def ask_target(
         asked = shown.input_of(read(shown))
         known = shown.attempt_on(asked)
         if known is not None:
-            return _attempt_result(shown, known, repeated=True, warning=_warning(session, at, shown, asked))
+            return _attempt_result(shown, known, repeated=True)
         request = attempts.check_attempt(session, at, shown, asked, now=context.now())
-        warning = _warning(session, at, shown, asked)
         if draft is not None:
             sessions.check_draft(draft)
     before_asking(at)
@@ -229,27 +221,17 @@ def ask_target(
         attempt = attempts.record_attempt(session, at, shown, asked, verdict, latency_us=latency_us, now=context.now())
         if draft is not None:
             shown.row.draft = dict(draft)
-    return _attempt_result(shown, attempt, repeated=False, warning=warning)
+    return _attempt_result(shown, attempt, repeated=False)
 
 
 def submit_example(
-    context: ServiceContext,
-    page: UUID,
-    item: int,
-    *,
-    mark: str,
-    read: ReadInput,
-    active_ms: int | None = None,
-    warn: bool = False,
+    context: ServiceContext, page: UUID, item: int, *, mark: str, read: ReadInput, active_ms: int | None = None
 ) -> CreationItem:
-    """Store what is on the page as an example, and return the item as it is now; a repeated call changes nothing.
-
-    With `warn`, a text that is not new is refused with EarnsNoBonus, so that the page can ask the worker.
-    """
+    """Store what is on the page as an example, and return the item as it is now; a repeated call changes nothing."""
     with context.store.write() as session:
         at, shown = attempts.lock_item(session, sessions.find_session(session, page), item)
         shown.check_mark(mark)
-        creation.submit_item(session, at, shown, read(shown), now=context.now(), active_ms=active_ms, warn=warn)
+        creation.submit_item(session, at, shown, read(shown), now=context.now(), active_ms=active_ms)
         return attempts.creation_item(session, at, item)
 
 
@@ -338,22 +320,12 @@ def _hit(session: Session, public_id: UUID) -> HitDetails:
     if hit is None:
         raise PageUnknown("this HIT is not known here; return it and take another one")
     task = session.get_one(Task, hit.task_id)
-    if hit.round_id is None:
-        return HitDetails(hit, task, spec_of(task), None)
-    round = session.get_one(Round, hit.round_id)
-    return HitDetails(hit, task, spec_of(round), duplicate_rule(round))
+    owner = task if hit.round_id is None else session.get_one(Round, hit.round_id)
+    return HitDetails(hit, task, spec_of(owner))
 
 
-def _warning(session: Session, at: SessionContext, shown: CreationItem, asked: AttemptInput) -> str | None:
-    """Return why a text would earn no bonus; None if it is new, or if its example is submitted or the round over."""
-    if not at.takes_work or shown.example is not None:
-        return None
-    repetition = find_repetition(session, at.open_round, at.spec, at.work.worker_id, asked.fields)
-    return None if repetition is None else creation.repetition_warning(repetition)
-
-
-def _attempt_result(item: CreationItem, attempt: Attempt, *, repeated: bool, warning: str | None) -> AttemptResult:
+def _attempt_result(item: CreationItem, attempt: Attempt, *, repeated: bool) -> AttemptResult:
     ids = [one.id for one in item.attempts]
     if attempt.id not in ids:
         ids.append(attempt.id)
-    return AttemptResult(item.spec, attempt, ids.index(attempt.id) + 1, len(ids), repeated, warning)
+    return AttemptResult(item.spec, attempt, ids.index(attempt.id) + 1, len(ids), repeated)

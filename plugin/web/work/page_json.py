@@ -36,8 +36,7 @@ def state_json(page: PageState) -> Json:
         items = [validation_json(spec, one) for one in page.validation]
     else:
         items = quiz_items(spec, page.quiz)
-    written = [one.example for one in page.creation if one.example is not None]
-    fooling = sum(one.fooled and one.duplicate is None for one in written)
+    fooling = sum(one.example is not None and one.example.fooled for one in page.creation)
     return {
         "now": page.now.isoformat(),
         "deadline": page.deadline.isoformat(),
@@ -174,14 +173,6 @@ def mark_in(body: Body) -> str:
     if not isinstance(mark, str):
         raise PageInputUnreadable
     return mark
-
-
-def flag_in(body: Body, name: str) -> bool:
-    """Return a yes or no that the page sent, no if it sent none."""
-    value = body.get(name, False)
-    if not isinstance(value, bool):
-        raise PageInputUnreadable
-    return value
 
 
 def active_in(body: Body) -> int | None:

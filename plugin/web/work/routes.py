@@ -13,7 +13,6 @@ from typing import Any
 from flask import Blueprint, Response, jsonify, render_template, request
 
 from common.clock import Clock
-from common.text import sentence
 from crowd.profile import CompletionLink, FormReturn
 from ml_backend.judge import Judge
 from ml_backend.serving.replies import failure
@@ -75,8 +74,7 @@ class PageCalls:
             ),
         )
         verdict = page_json.verdict_json(outcome.spec, outcome.attempt, outcome.number)
-        said = {"verdict": verdict, "tries_used": outcome.used, "again": outcome.repeated}
-        return {**said, "warning": None if outcome.warning is None else sentence(outcome.warning)}
+        return {"verdict": verdict, "tries_used": outcome.used, "again": outcome.repeated}
 
     def submit(self, page: OpenPage, item: int, body: Json) -> Json:
         """Submit an example."""
@@ -87,7 +85,6 @@ class PageCalls:
             mark=page_json.mark_in(body),
             read=page_json.reader(page_json.result_in(body)),
             active_ms=page_json.active_in(body),
-            warn=page_json.flag_in(body, "warn"),
         )
         return self._item(page, page_json.creation_json(submitted))
 
