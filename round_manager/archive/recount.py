@@ -38,13 +38,12 @@ class ArchivedVote:
     answer: str | None = None
     start: int | None = None
     flag: str | None = None
-    established: bool = False
 
     @property
     def value(self) -> VoteValue:
         """The vote as it is counted."""
         answer = None if self.answer is None else {"text": self.answer, "start": self.start}
-        return VoteValue(self.label, answer, self.flag, self.established)
+        return VoteValue(self.label, answer, self.flag)
 
 
 class Recount:
@@ -105,8 +104,7 @@ class Recount:
 
 def _vote_of(row: dict[str, Any], prefix: str = "") -> ArchivedVote:
     names = (f"{prefix}label", f"{prefix}answer", f"{prefix}answer_start", "" if prefix else "flag")
-    label, answer, start, flag = (row.get(name) for name in names)
-    return ArchivedVote(label, answer, start, flag, bool(row.get("established")))
+    return ArchivedVote(*(row.get(name) for name in names))
 
 
 def _verdict(

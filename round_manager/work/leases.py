@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, case, func, literal, select, update
+from sqlalchemy import ColumnElement, Select, func, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.examples.submissions import VALID_SESSIONS
@@ -26,10 +26,8 @@ from round_manager.models import (
     Vote,
     WorkItem,
     WorkSession,
-    spec_of,
 )
 from round_manager.work.context_strategies import ExcludedContexts, choose_contexts, is_live, seed_of
-from round_manager.work.established import is_established
 from templates import TaskSpec
 
 # The most rows that one call locks and changes.
@@ -107,7 +105,7 @@ def lease_examples(session: Session, work: WorkSession, round: Round, most: int,
         Example.round_id == round.id,
         Example.status == ExampleStatus.PENDING,
         Example.author_id != work.worker_id,
-        Example.votes_wanted - votes - leases > _kept_for_established(session, work, round),
+        Example.votes_wanted - votes - leases > 0,
         ~voted.exists(),
         ~_judged_by(work).exists(),
         ~_held_by(work).exists(),
@@ -128,15 +126,6 @@ def lease_examples(session: Session, work: WorkSession, round: Round, most: int,
         )
     session.flush()
     return found
-
-
-def _kept_for_established(session: Session, work: WorkSession, round: Round) -> Any:
-    """Return how many of an example's votes this worker must leave to established validators."""
-    needed = spec_of(round).validation.established_votes
-    if not needed or is_established(session, round, work.worker_id):
-        return literal(0)
-    given = select(func.count()).where(Vote.example_id == Example.id, Vote.established.is_(True)).scalar_subquery()
-    return case((given < needed, needed - given), else_=0)
 
 
 def _least_met(session: Session, work: WorkSession, oldest: Sequence[tuple[int, int]], most: int) -> list[int]:
