@@ -39,13 +39,11 @@ class Site:
             set_public(ServiceContext(store, SettableClock()), Actor("ada"), "sentiment", public=True)
         return self
 
-    def files(self) -> DataFiles:
-        return DataFiles(LazyStore(self.url), CsvCache(self.folder / "csv"), SettableClock(), at_once=1)
-
-    def client(self, files: DataFiles | None = None) -> FlaskClient:
+    def client(self) -> FlaskClient:
         app = Flask("data")
         add_request_logging(app, WebMetrics())
-        app.register_blueprint(data_blueprint(files or self.files()))
+        files = DataFiles(LazyStore(self.url), CsvCache(self.folder / "csv"), SettableClock(), at_once=1)
+        app.register_blueprint(data_blueprint(files))
         return app.test_client()
 
 
@@ -79,16 +77,13 @@ def test_an_archive_in_a_bucket_is_served_like_one_in_a_folder(site: Site, bucke
 
 
 def test_readers_beyond_the_limit_must_retry_and_no_slot_is_lost(site: Site) -> None:
-    files = site.frozen_at(str(site.folder / "archives")).files()
-    client = site.client(files)
+    client = site.frozen_at(str(site.folder / "archives")).client()
     first = client.get(FILE)
     assert first.headers["Cache-Control"] == "public, no-cache"
-    release = files.take_slot()
     second = client.get(FILE)
     assert (second.status_code, second.headers["Retry-After"]) == (503, "2")
     assert json.loads(second.text)["retry"] is True
     assert json.loads(second.text)["code"] == "data_busy"
-    release()
     first.close()
     for path, status in ((FILE, 200), (f"{FILE}x", 404), ("/data/sentiment", 200), ("/data/nli", 401)) * 2:
         answer = client.get(path)

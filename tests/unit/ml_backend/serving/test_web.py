@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from flask.testing import FlaskClient
 
-from ml_backend.errors import RequestRefused
+from ml_backend.errors import InvalidRequest, RequestRefused
 from ml_backend.serving.auth import MAX_WRONG, BasicAuth
 from ml_backend.serving.limiter import ConcurrencyLimiter
 from ml_backend.serving.metrics import Metrics
@@ -95,10 +95,27 @@ def test_a_body_that_is_too_large_is_refused(setup: ServiceSetup) -> None:
         assert error_code(response) == "request_too_large"
 
 
+def test_a_large_chunked_body_is_read_completely_or_refused() -> None:
+    reader = BodyReader(max_bytes=2_000_000)
+    body = json.dumps({"text": "x" * 1_500_000}).encode()
+    environ = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": io.BytesIO(body)}
+    assert reader.json(environ, float("inf")) == json.loads(body)
+    too_much = {"HTTP_TRANSFER_ENCODING": "chunked", "wsgi.input": io.BytesIO(b"x" * 3_000_000)}
+    with pytest.raises(RequestRefused) as caught:
+        reader.json(too_much, float("inf"))
+    assert caught.value.status == 413
+
+
 @pytest.mark.parametrize("length", ["x", "-5", "1e3", "٣", "9" * 40])
 def test_an_invalid_content_length_is_refused(length: str) -> None:
     with pytest.raises(RequestRefused):
         BodyReader().json({"CONTENT_LENGTH": length, "wsgi.input": io.BytesIO(b"{}")}, float("inf"))
+
+
+def test_a_truncated_body_is_refused() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        BodyReader().json({"CONTENT_LENGTH": "50", "wsgi.input": io.BytesIO(b"{}")}, float("inf"))
+    assert caught.value.status == 400
 
 
 @pytest.mark.parametrize(
