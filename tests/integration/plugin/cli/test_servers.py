@@ -11,6 +11,7 @@ import pytest
 
 from ml_backend.errors import BackendError
 from ml_backend.registry.local import LocalRegistry
+from plugin.cli import cli
 from plugin.cli.servers import ml_backend
 from plugin.errors import PluginError
 from plugin.settings import Settings
@@ -37,7 +38,13 @@ command.main(sys.argv[2:], obj=Application(Settings(home=sys.argv[1])))
 
 
 def called(home: Path, *arguments: str) -> None:
-    ml_backend.main(list(arguments), obj=Application(Settings(home=str(home))), standalone_mode=False)
+    # click caches the help option of the first call, with the names of that call's context.
+    ml_backend.main(
+        list(arguments),
+        obj=Application(Settings(home=str(home))),
+        standalone_mode=False,
+        **cli.context_settings,
+    )
 
 
 def begun(home: Path, *options: str) -> tuple[Running, subprocess.Popen[bytes], str]:
