@@ -32,6 +32,7 @@ def lines_of(folder: Path, table: str) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / f"{table}.jsonl").read_text("utf-8").split("\n") if line]
 
 
+@pytest.mark.any_database
 def test_a_frozen_round_holds_every_example_with_its_verdict_votes_and_split(
     campaign: Campaign, tmp_path: Path
 ) -> None:
@@ -48,12 +49,14 @@ def test_a_frozen_round_holds_every_example_with_its_verdict_votes_and_split(
     assert (first["submitted_at"], first["tries"]) == ("2027-03-01T12:00:03.123456Z", 1)
 
 
+@pytest.mark.any_database
 def test_only_verified_examples_have_a_split(campaign: Campaign, tmp_path: Path) -> None:
     folder = Path(campaign.freeze(open_archives(str(tmp_path))).where)
     told = {(row["status"], row["split"] is not None) for row in lines_of(folder, "examples")}
     assert told == {("verified", True), ("disputed", False), ("unchecked", False), ("withdrawn", False)}
 
 
+@pytest.mark.any_database
 def test_an_archive_names_workers_only_by_pseudonyms_that_can_be_joined(campaign: Campaign, tmp_path: Path) -> None:
     folder = Path(campaign.freeze(open_archives(str(tmp_path))).where)
     with campaign.store.read() as session:
@@ -76,6 +79,7 @@ def test_the_round_says_where_its_archive_is_and_who_froze_it(campaign: Campaign
     assert {entry.actor for entry in entries[-2:]} == {"ada"}
 
 
+@pytest.mark.any_database
 def test_a_second_freeze_is_byte_identical_there_and_elsewhere(campaign: Campaign, tmp_path: Path) -> None:
     first = campaign.freeze(open_archives(str(tmp_path / "one")))
     content = bytes_of(Path(first.where))
@@ -86,6 +90,7 @@ def test_a_second_freeze_is_byte_identical_there_and_elsewhere(campaign: Campaig
     assert campaign.round.archive_uri == first.where
 
 
+@pytest.mark.any_database
 def test_contexts_are_read_some_at_a_time_by_their_ids(campaign: Campaign) -> None:
     with campaign.store.write() as session:
         task = session.get_one(Task, campaign.task.id)
@@ -106,6 +111,7 @@ def test_contexts_are_read_some_at_a_time_by_their_ids(campaign: Campaign) -> No
     assert batches[2]["prompt"].to_pylist() == ["Prompt 7.", "Prompt 9."]
 
 
+@pytest.mark.any_database
 def test_the_next_freeze_repairs_corrupt_and_missing_files(campaign: Campaign, tmp_path: Path) -> None:
     folder = Path(campaign.freeze(open_archives(str(tmp_path))).where)
     content = bytes_of(folder)
@@ -206,6 +212,7 @@ def test_a_full_disk_during_the_duplicate_search_leaves_the_round_unchanged(camp
         assert session.scalars(select(Example.split).distinct()).all() == [None]
 
 
+@pytest.mark.any_database
 def test_a_round_that_is_open_is_not_frozen(store: Store, tmp_path: Path) -> None:
     campaign = start_campaign(store)
     context, archives = ServiceContext(store, SettableClock()), open_archives(str(tmp_path))
@@ -214,6 +221,7 @@ def test_a_round_that_is_open_is_not_frozen(store: Store, tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.any_database
 def test_another_archive_in_its_place_is_never_replaced(campaign: Campaign, tmp_path: Path) -> None:
     folder = tmp_path / "sentiment" / "round-1"
     folder.mkdir(parents=True)

@@ -48,6 +48,7 @@ def frozen(campaign: Campaign, folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in Path(made.where).iterdir()}
 
 
+@pytest.mark.any_database
 def test_a_researcher_has_the_time_of_every_example_and_vote(store: Store, tmp_path: Path) -> None:
     campaign = start_campaign(
         store, work={"examples_per_hit": 2, "validations_per_hit": 2}, validation={"gold_rate": 0.0}

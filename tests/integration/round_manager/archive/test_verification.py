@@ -163,12 +163,14 @@ def against(campaign: Campaign, folder: str) -> Verification:
         return verify(Path(folder), database=(session, session.get_one(Round, campaign.round_id)))
 
 
+@pytest.mark.any_database
 def test_an_archive_is_compared_with_its_database(campaign: Campaign, tmp_path: Path) -> None:
     frozen = campaign.freeze(open_archives(str(tmp_path)))
     proof = against(campaign, frozen.where)
     assert (proof.problems, proof.checked[-1]) == ((), "the database")
 
 
+@pytest.mark.any_database
 def test_another_rounds_archive_is_refused(campaign: Campaign, tmp_path: Path) -> None:
     campaign.freeze(open_archives(str(tmp_path)))
     other = campaign.next_closed_round(examples=12)

@@ -11,6 +11,7 @@ from round_manager.models import Assignment, AssignmentStatus, EntryKind, Hit, R
 from tests.campaign import DAY, OWNER, Campaign
 
 
+@pytest.mark.any_database
 def test_work_is_mirrored_with_its_worker_and_its_times(campaign: Campaign) -> None:
     (done,) = campaign.collected()
     with campaign.store.read() as session:
@@ -22,6 +23,7 @@ def test_work_is_mirrored_with_its_worker_and_its_times(campaign: Campaign) -> N
     assert campaign.marketplace.collector.run().works == 0
 
 
+@pytest.mark.any_database
 def test_a_hint_reads_only_the_hit_that_it_names_and_can_be_repeated(campaign: Campaign) -> None:
     campaign.post_hits(3)
     done = campaign.submit_all()
@@ -35,6 +37,7 @@ def test_a_hint_reads_only_the_hit_that_it_names_and_can_be_repeated(campaign: C
     assert campaign.marketplace.collector.run().works == len(done) - 1
 
 
+@pytest.mark.any_database
 def test_automatically_approved_work_is_recorded_as_paid(campaign: Campaign) -> None:
     campaign.collected(2)
     campaign.clock.advance(4 * DAY)
@@ -99,6 +102,7 @@ def test_one_old_open_hit_does_not_cause_a_full_listing(campaign: Campaign) -> N
     assert campaign.crowd_calls() - before == {"hits": 1, "hit": 1}
 
 
+@pytest.mark.any_database
 def test_a_hit_deleted_on_the_marketplace_is_finished_here(campaign: Campaign) -> None:
     campaign.post_hits(1)
     campaign.crowd.expire(campaign.hit_ids()[0])

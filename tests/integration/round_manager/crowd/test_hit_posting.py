@@ -13,6 +13,7 @@ from round_manager.models import AuditEntry, EntryKind, Hit, HitKind, HitStatus,
 from tests.campaign import DAY, OWNER, Campaign
 
 
+@pytest.mark.any_database
 def test_planning_reserves_rewards_bonuses_and_fees_for_every_assignment(campaign: Campaign) -> None:
     campaign.plan_hits(3, assignments=2)
     pay = campaign.round.spec["pay"]
@@ -28,6 +29,7 @@ def test_planning_reserves_rewards_bonuses_and_fees_for_every_assignment(campaig
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 def test_ten_assignments_reserve_the_doubled_fee(campaign: Campaign) -> None:
     with campaign.store.read() as session:
         round = session.get_one(Round, campaign.round_id)
@@ -84,6 +86,7 @@ def _lost(campaign: Campaign) -> None:
     assert campaign.marketplace.poster.run().in_doubt == 1
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("wait", [TIME_TO_ARRIVE, 2 * DAY], ids=["after minutes", "after the token's day"])
 def test_an_unposted_hit_is_cancelled_when_its_round_no_longer_takes_it(campaign: Campaign, wait: timedelta) -> None:
     _lost(campaign)
@@ -100,6 +103,7 @@ def test_an_unposted_hit_is_cancelled_when_its_round_no_longer_takes_it(campaign
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 def test_a_call_that_may_still_be_in_flight_is_not_given_up(campaign: Campaign) -> None:
     _lost(campaign)
     campaign.mark_validating()
@@ -109,6 +113,7 @@ def test_a_call_that_may_still_be_in_flight_is_not_given_up(campaign: Campaign) 
     assert campaign.ledger_states() == {"reserved": 1}
 
 
+@pytest.mark.any_database
 def test_a_posted_hit_is_found_even_if_its_round_no_longer_takes_it(campaign: Campaign) -> None:
     campaign.plan_hits(1)
     campaign.crowd.fail(CrowdUnavailable("the line went dead"), after=True)
@@ -120,6 +125,7 @@ def test_a_posted_hit_is_found_even_if_its_round_no_longer_takes_it(campaign: Ca
     assert campaign.ledger_states() == {"reserved": 1}
 
 
+@pytest.mark.any_database
 def test_unposted_hits_wait_while_their_round_is_paused(campaign: Campaign) -> None:
     _lost(campaign)
     _pause(campaign, campaign.now)
@@ -149,6 +155,7 @@ def test_hits_in_doubt_after_their_token_expired_are_held_for_a_manual_decision(
     assert campaign.ledger_states() == {"reserved": 1}
 
 
+@pytest.mark.any_database
 def test_an_empty_account_leaves_hits_waiting_and_they_are_posted_once_it_is_filled(campaign: Campaign) -> None:
     campaign.plan_hits(4)
     campaign.crowd.deposit(-campaign.crowd.balance())
@@ -184,6 +191,7 @@ def test_a_marketplace_that_does_not_answer_is_not_called_again_for_the_whole_ba
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 def test_a_refused_hit_releases_its_money(campaign: Campaign) -> None:
     campaign.plan_hits(1)
     campaign.crowd.fail(CrowdRefused("the title is forbidden", "ParameterValidationError"))
@@ -192,6 +200,7 @@ def test_a_refused_hit_releases_its_money(campaign: Campaign) -> None:
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 def test_hits_whose_time_is_over_before_they_are_sent_are_not_posted(campaign: Campaign) -> None:
     campaign.plan_hits(2)
     campaign.clock.advance(8 * DAY)
@@ -200,6 +209,7 @@ def test_hits_whose_time_is_over_before_they_are_sent_are_not_posted(campaign: C
     assert campaign.figures().reserved_cents == 0
 
 
+@pytest.mark.any_database
 def test_only_a_round_that_takes_work_takes_hits(campaign: Campaign) -> None:
     campaign.mark_validating()
     with campaign.store.write() as session:

@@ -19,6 +19,7 @@ from round_manager.models import EntryKind
 from tests.campaign import OWNER, Campaign
 
 
+@pytest.mark.any_database
 def test_approved_work_is_paid_and_its_hit_is_finished(campaign: Campaign) -> None:
     done = campaign.collected(3)
     assert campaign.approve(done) == 3
@@ -32,6 +33,7 @@ def test_approved_work_is_paid_and_its_hit_is_finished(campaign: Campaign) -> No
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 def test_approving_and_paying_again_changes_nothing(campaign: Campaign) -> None:
     done = campaign.collected()
     campaign.approve(done)
@@ -43,6 +45,7 @@ def test_approving_and_paying_again_changes_nothing(campaign: Campaign) -> None:
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("after", [False, True], ids=["before the effect", "after the effect"])
 def test_a_bonus_whose_response_was_lost_is_paid_once(campaign: Campaign, after: bool) -> None:
     (done,) = campaign.collected()
@@ -58,6 +61,7 @@ def test_a_bonus_whose_response_was_lost_is_paid_once(campaign: Campaign, after:
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("after", [False, True], ids=["before the effect", "after the effect"])
 def test_an_approval_whose_response_was_lost_is_made_once(campaign: Campaign, after: bool) -> None:
     done = campaign.collected(2)
@@ -91,6 +95,7 @@ def test_a_bonus_with_an_expired_token_is_held_until_it_is_settled_manually(camp
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 def test_a_held_bonus_that_was_paid_after_all_is_not_paid_again(campaign: Campaign) -> None:
     (done,) = campaign.collected()
     key = campaign.give_bonus(done)
@@ -103,6 +108,7 @@ def test_a_held_bonus_that_was_paid_after_all_is_not_paid_again(campaign: Campai
     assert campaign.marketplace.payments.run().bonuses == 0
 
 
+@pytest.mark.any_database
 def test_bonuses_wait_for_an_account_that_covers_them_and_rewards_do_not(campaign: Campaign) -> None:
     done = campaign.collected(2)
     campaign.approve(done[:1])
@@ -117,6 +123,7 @@ def test_bonuses_wait_for_an_account_that_covers_them_and_rewards_do_not(campaig
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("kind", ["reward", "bonus"])
 def test_wrong_keys_leave_debts_owed(campaign: Campaign, kind: str) -> None:
     (done,) = campaign.collected()
@@ -133,6 +140,7 @@ def test_wrong_keys_leave_debts_owed(campaign: Campaign, kind: str) -> None:
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 def test_a_busy_marketplace_stops_the_payment_run_and_the_rest_stays_owed(campaign: Campaign) -> None:
     done = campaign.collected(3)
     campaign.approve(done)
@@ -161,6 +169,7 @@ def test_a_rejection_has_a_reason_and_can_be_overridden(campaign: Campaign) -> N
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 def test_a_lost_response_to_an_override_is_recovered(campaign: Campaign) -> None:
     (done,) = campaign.collected()
     campaign.marketplace.rejections.reject(done, "No.", actor=OWNER)
@@ -172,6 +181,7 @@ def test_a_lost_response_to_an_override_is_recovered(campaign: Campaign) -> None
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 def test_work_that_is_being_paid_cannot_be_rejected(campaign: Campaign) -> None:
     (done,) = campaign.collected()
     campaign.approve([done])
@@ -179,6 +189,7 @@ def test_work_that_is_being_paid_cannot_be_rejected(campaign: Campaign) -> None:
         campaign.marketplace.rejections.reject(done, "Too late.", actor=OWNER)
 
 
+@pytest.mark.any_database
 def test_a_bonus_past_the_budget_is_refused_with_the_figures(campaign: Campaign) -> None:
     (done,) = campaign.collected()
     with pytest.raises(BudgetError):
@@ -190,6 +201,7 @@ def test_a_bonus_past_the_budget_is_refused_with_the_figures(campaign: Campaign)
     assert campaign.ledger_states(EntryKind.EXTRA) == {}
 
 
+@pytest.mark.any_database
 def test_another_accounts_key_changes_no_payment(campaign: Campaign) -> None:
     first, second = campaign.collected(2)
     campaign.approve([first])
@@ -209,6 +221,7 @@ def test_another_accounts_key_changes_no_payment(campaign: Campaign) -> None:
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 def test_work_no_longer_known_to_the_marketplace_is_held_and_not_refused(campaign: Campaign) -> None:
     first, second = campaign.collected(2)
     campaign.approve([first])
@@ -235,6 +248,7 @@ def test_an_unknown_payment_in_doubt_is_held_and_does_not_block_the_rest(campaig
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 def test_a_rejection_that_crosses_an_approval_takes_no_other_places_money(campaign: Campaign) -> None:
     campaign.post_hits(1, assignments=3)
     (hit,) = campaign.hit_ids()
@@ -248,6 +262,7 @@ def test_a_rejection_that_crosses_an_approval_takes_no_other_places_money(campai
     campaign.check_ledger()
 
 
+@pytest.mark.any_database
 def test_an_overridden_rejection_can_earn_its_bonus_again(campaign: Campaign) -> None:
     (done,) = campaign.collected()
     before = campaign.ledger_states(EntryKind.BONUS)

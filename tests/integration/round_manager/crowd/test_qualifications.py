@@ -11,6 +11,7 @@ from round_manager.models import AuditEntry, Block, HitKind, QualificationGrant
 from tests.campaign import OWNER, Campaign
 
 
+@pytest.mark.any_database
 def test_the_tasks_qualification_is_created_once_and_required(campaign: Campaign) -> None:
     first = campaign.marketplace.access.qualification(campaign.task)
     assert campaign.marketplace.access.qualification(campaign.task).external_id == first.external_id
@@ -22,6 +23,7 @@ def test_the_tasks_qualification_is_created_once_and_required(campaign: Campaign
     assert [one.comparator for one in quiz.requirements] == [Comparator.DOES_NOT_EXIST]
 
 
+@pytest.mark.any_database
 def test_workers_read_how_to_get_the_qualification(campaign: Campaign) -> None:
     held = campaign.marketplace.access.qualification(campaign.task)
     there = campaign.crowd.ensure_qualification(held.name, "")

@@ -70,6 +70,7 @@ def test_money_is_summed_by_task_and_by_what_is_owed(campaign: Campaign) -> None
     assert (money.in_doubt_cents, money.owed_cents) == (60, 54)
 
 
+@pytest.mark.any_database
 def test_worker_figures_show_work_earnings_and_access(campaign: Campaign) -> None:
     campaign.post_hits(1)
     (work,) = campaign.submit_all("W1", minutes=6)
@@ -89,6 +90,7 @@ def test_worker_figures_show_work_earnings_and_access(campaign: Campaign) -> Non
     }
 
 
+@pytest.mark.any_database
 def test_a_top_up_that_was_given_is_not_counted_again(campaign: Campaign) -> None:
     campaign.approve(campaign.collected(1))
     campaign.marketplace.payments.run()
@@ -101,6 +103,7 @@ def test_a_top_up_that_was_given_is_not_counted_again(campaign: Campaign) -> Non
         assert list(new_top_ups(session, wages).values()) == [[]]
 
 
+@pytest.mark.any_database
 def test_a_dry_run_refuses_what_a_real_run_would_and_leaves_nothing_behind(campaign: Campaign) -> None:
     (work,) = campaign.collected(1)
     before = campaign.figures()

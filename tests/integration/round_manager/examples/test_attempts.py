@@ -32,6 +32,7 @@ def take(campaign: Campaign, *tries: Any) -> IntakeResult:
         return store_attempts(session, tries, now=NOON + 5 * MINUTE)
 
 
+@pytest.mark.any_database
 def test_an_attempt_is_stored_with_all_its_details(campaign: Campaign) -> None:
     tried = campaign.attempt_record()
     assert take(campaign, tried) == IntakeResult(1)
@@ -44,6 +45,7 @@ def test_an_attempt_is_stored_with_all_its_details(campaign: Campaign) -> None:
         assert collected(session, campaign.round).attempts == 1
 
 
+@pytest.mark.any_database
 def test_an_attempt_that_arrives_twice_is_stored_once(campaign: Campaign) -> None:
     tried, other = campaign.attempt_record(), campaign.attempt_record()
     assert take(campaign, tried, tried).stored == 1
@@ -58,18 +60,21 @@ def test_a_question_without_a_target_is_an_attempt_too(qa_campaign: Campaign) ->
     assert (judged.answer, judged.fooled) == ({"text": "the mill"}, False)
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("number", [None, 1])
 def test_an_attempt_belongs_to_the_round_it_names_or_to_the_live_one(campaign: Campaign, number: int | None) -> None:
     take(campaign, campaign.attempt_record(round=number))
     assert stored(campaign)[0].round_id == campaign.round_id
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("number", [2, 99, 10**30])
 def test_an_attempt_for_a_missing_round_belongs_to_no_round(campaign: Campaign, number: int) -> None:
     take(campaign, campaign.attempt_record(round=number))
     assert stored(campaign)[0].round_id is None
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     "place",
     [
@@ -121,6 +126,7 @@ def test_an_invalid_attempt_does_not_block_the_others(campaign: Campaign) -> Non
     assert not any("half" in why and "\ud83d" in why for why in intake.refused.values())
 
 
+@pytest.mark.any_database
 def test_an_attempt_that_a_corrupt_database_rejects_can_be_retried(campaign: Campaign) -> None:
     def spoiled(*_: Any) -> None:
         raise DamagedStoreError("outfox.db is damaged")
@@ -135,6 +141,7 @@ def test_an_attempt_that_a_corrupt_database_rejects_can_be_retried(campaign: Cam
         take_it()
 
 
+@pytest.mark.any_database
 def test_an_unregistered_version_is_distinguished(campaign: Campaign) -> None:
     said = replace(campaign.attempt_record().verdict.outputs[0], version="m000000000000")
     intake = take(campaign, campaign.attempt_record(outputs=(said,)), campaign.attempt_record())
@@ -147,6 +154,7 @@ def test_an_attempt_from_a_fast_clock_is_not_dated_in_the_future(campaign: Campa
     assert stored(campaign)[0].asked_at == NOON + 5 * MINUTE
 
 
+@pytest.mark.any_database
 def test_an_attempt_before_the_first_round_belongs_to_no_round(campaign: Campaign) -> None:
     with campaign.store.write() as session:
         nli = create_task(session, find_pack("nli"), now=NOON)

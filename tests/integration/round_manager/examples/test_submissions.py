@@ -24,6 +24,7 @@ def handed_in(campaign: Campaign, submission: Submission | None = None) -> Examp
         )
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("name", PACKS)
 def test_a_fooling_example_waits_for_its_first_votes(store: Store, name: str) -> None:
     campaign = start_campaign(store, name, label_studio=True)
@@ -41,6 +42,7 @@ def test_a_fooling_example_waits_for_its_first_votes(store: Store, name: str) ->
         assert collected(session, campaign.round).by_status == {"pending": 1}
 
 
+@pytest.mark.any_database
 def test_the_policy_sets_the_initial_number_of_votes(campaign: Campaign) -> None:
     terms = campaign.spec.validation.model_copy(update={"policy": "anli", "first_votes": 5})
     spec = campaign.spec.model_copy(update={"validation": terms})
@@ -53,6 +55,7 @@ def test_the_policy_sets_the_initial_number_of_votes(campaign: Campaign) -> None
         assert submit(session, round, given, campaign.verdict(given), now=NOON + MINUTE).votes_wanted == 2
 
 
+@pytest.mark.any_database
 def test_a_share_of_examples_that_did_not_fool_is_checked_too(campaign: Campaign) -> None:
     statuses = []
     for number in range(60):
@@ -118,11 +121,13 @@ def test_an_answer_is_a_span_of_the_passage(qa_campaign: Campaign, answer: dict[
         check_submission(qa_campaign.spec, qa_campaign.submission(answer=answer))
 
 
+@pytest.mark.any_database
 def test_a_label_is_not_accepted_as_an_answer(qa_campaign: Campaign) -> None:
     with pytest.raises(SubmissionRefused, match="asks for an answer"):
         check_submission(qa_campaign.spec, qa_campaign.submission(label="positive"))
 
 
+@pytest.mark.any_database
 def test_a_verdict_on_another_text_target_or_by_other_models_is_never_stored(campaign: Campaign) -> None:
     given = campaign.submission()
     other_text = campaign.submission(fields=campaign.fields(text="Something else."))
@@ -143,6 +148,7 @@ def test_a_verdict_on_another_text_target_or_by_other_models_is_never_stored(cam
         assert collected(session, campaign.round).examples == 0
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("text", ["  Not  bad\nat all. ", "Not bad at all\u200b.", "Not \u2060bad at all.\ufeff"])
 def test_the_same_text_by_the_same_author_counts_once_however_it_is_spaced(campaign: Campaign, text: str) -> None:
     handed_in(campaign, campaign.submission(fields=campaign.fields(text="Not bad at all.")))
@@ -152,6 +158,7 @@ def test_the_same_text_by_the_same_author_counts_once_however_it_is_spaced(campa
     handed_in(campaign, replace(again, author_id=campaign.voter))
 
 
+@pytest.mark.any_database
 def test_a_closed_round_accepts_no_examples(campaign: Campaign) -> None:
     with campaign.store.write() as session:
         closing = session.get_one(Round, campaign.round_id)
@@ -181,6 +188,7 @@ def test_the_attempts_that_led_to_an_example_are_linked_to_its_author(campaign: 
     assert linked[after.verdict.id] == linked[elsewhere.verdict.id] == (None, None)
 
 
+@pytest.mark.any_database
 def test_the_next_author_of_the_same_task_gets_only_their_own_attempts(campaign: Campaign) -> None:
     with campaign.store.write() as session:
         store_attempts(session, [campaign.attempt_record()], now=NOON + MINUTE)

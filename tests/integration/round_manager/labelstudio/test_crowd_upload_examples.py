@@ -74,6 +74,7 @@ def test_uploads_of_every_pack_are_valid_for_label_studio(connect: ConnectCampai
             assert len(task.annotations[0]["result"]) >= (2 if kind is CREATE else 1)
 
 
+@pytest.mark.any_database
 def test_unconfirmed_examples_are_not_uploaded(campaign: Campaign) -> None:
     campaign.write_example("WAITING", confirmed=False)
     forged = campaign.open_page("FORGED")
@@ -128,6 +129,7 @@ def test_uploads_do_not_reduce_the_contexts_to_write_for(any_campaign: Campaign)
     assert any_campaign.label_studio_status().projects[0].counts.sent == 8
 
 
+@pytest.mark.any_database
 def test_owners_changes_of_uploaded_work_stay(campaign: Campaign) -> None:
     example = campaign.write_example()
     campaign.write_example("AUTHOR-2")

@@ -55,6 +55,7 @@ def test_an_interrupted_upload_sends_each_item_once(campaign: Campaign) -> None:
     assert [len(campaign.uploaded_tasks(kind)) for kind in (CREATE, VALIDATE)] == [2, 4]
 
 
+@pytest.mark.any_database
 def test_an_item_that_was_sent_but_not_recorded_is_found(campaign: Campaign) -> None:
     campaign.write_example()
     campaign.studio.after["add_tasks"] = Killed()

@@ -1,5 +1,7 @@
 """Votes of crowd workers are shown in the validation project, once no validator there can see them too early."""
 
+import pytest
+
 from round_manager.labelstudio.annotations import read_judgement, read_submission
 from round_manager.labelstudio.crowd_upload import CrowdUpload
 from round_manager.labelstudio.port import WORKER_FIELD
@@ -13,6 +15,7 @@ from tests.fakes.clock import NOON
 from tests.integration.round_manager.labelstudio.conftest import ConnectCampaign
 
 
+@pytest.mark.any_database
 def test_votes_are_uploaded_once_no_more_are_needed(campaign: Campaign) -> None:
     example = campaign.write_example()
     campaign.judge_as("V1", campaign.agreeing(example))
@@ -30,6 +33,7 @@ def test_votes_are_uploaded_once_no_more_are_needed(campaign: Campaign) -> None:
     assert len(campaign.votes()) == 2
 
 
+@pytest.mark.any_database
 def test_votes_that_differ_wait_until_the_example_is_decided(campaign: Campaign) -> None:
     example = campaign.write_example()
     other = next(name for name in campaign.spec.label_names if name != example.label)
@@ -72,6 +76,7 @@ def test_votes_wait_while_a_check_is_open_in_label_studio(campaign: Campaign) ->
     assert len(campaign.votes()) == 4
 
 
+@pytest.mark.any_database
 def test_checks_are_planned_for_the_votes_that_the_crowd_has_not_cast(campaign: Campaign) -> None:
     example = campaign.write_example()
     campaign.judge_as("V1", campaign.agreeing(example))

@@ -27,6 +27,7 @@ def counts(data: TrainingRows) -> list[tuple[int | None, int, int]]:
     return [(source.round, source.rows, source.left_out) for source in data.sources]
 
 
+@pytest.mark.any_database
 def test_the_seed_and_every_closed_rounds_train_split_are_used(training: TrainingCampaign) -> None:
     training.add_closed_round(first_round_rows())
     training.add_closed_round([RoundRow("A second round's row."), RoundRow("One to measure on.", split=Split.HELD_OUT)])
@@ -38,6 +39,7 @@ def test_the_seed_and_every_closed_rounds_train_split_are_used(training: Trainin
     assert texts(data.rows, "held_out") == texts(data.held_out[0].rows, "held_out"), "rounds choose no epoch"
 
 
+@pytest.mark.any_database
 def test_no_training_row_is_a_copy_of_a_held_out_row(training: TrainingCampaign) -> None:
     seed = next(row.fields["text"] for row in training.pack.seed if row.split == "train")
     kept = next(row.fields["text"] for row in training.pack.seed if row.split == "held_out")
@@ -67,6 +69,7 @@ def test_no_training_row_is_a_copy_of_a_held_out_row(training: TrainingCampaign)
     assert len(set(learned)) == len(learned)
 
 
+@pytest.mark.any_database
 def test_of_duplicates_in_several_rounds_the_first_is_used(training: TrainingCampaign) -> None:
     training.add_closed_round([RoundRow("The same text.", "negative")])
     training.add_closed_round([RoundRow("The  same text.", "positive"), RoundRow("Something new.")])
@@ -75,6 +78,7 @@ def test_of_duplicates_in_several_rounds_the_first_is_used(training: TrainingCam
     assert [row.label for row in data.rows if "same text" in row.fields["text"]] == ["negative"]
 
 
+@pytest.mark.any_database
 def test_only_verified_examples_with_a_split_are_used(training: TrainingCampaign) -> None:
     training.add_closed_round(
         [
@@ -99,6 +103,7 @@ def test_the_hashes_do_not_depend_on_the_order_of_examples(training: TrainingCam
     assert len({source.sha256 for source in training.training_rows().sources}) == 4
 
 
+@pytest.mark.any_database
 def test_a_row_with_a_removed_label_is_left_out(training: TrainingCampaign) -> None:
     training.add_closed_round(
         [RoundRow("Up.", "positive"), RoundRow("Down."), RoundRow("Up and away.", "positive", Split.HELD_OUT)]
@@ -111,6 +116,7 @@ def test_a_row_with_a_removed_label_is_left_out(training: TrainingCampaign) -> N
     assert [part.name for part in data.held_out] == ["seed"], "nothing that fits is held out of the round"
 
 
+@pytest.mark.any_database
 def test_the_training_rows_of_a_round_are_its_train_split(training: TrainingCampaign) -> None:
     last = training.add_closed_round([RoundRow(f"{word} and nothing else.") for word in WORDS.split()], split=False)
     with training.store.read() as session:
@@ -124,17 +130,20 @@ def test_the_training_rows_of_a_round_are_its_train_split(training: TrainingCamp
     assert report.held_out > 0
 
 
+@pytest.mark.any_database
 def test_without_a_closed_round_there_are_no_rows(training: TrainingCampaign) -> None:
     with pytest.raises(RoundNotClosed):
         training.training_rows()
 
 
+@pytest.mark.any_database
 def test_a_round_that_is_not_split_yet_is_an_error(training: TrainingCampaign) -> None:
     training.add_closed_round(first_round_rows(), split=False)
     with pytest.raises(RoundNotReady):
         training.training_rows()
 
 
+@pytest.mark.any_database
 def test_a_round_without_a_verified_example_leaves_the_model_as_it_is(training: TrainingCampaign) -> None:
     training.add_closed_round(first_round_rows())
     training.add_closed_round([RoundRow("Disputed.", status=ExampleStatus.DISPUTED, split=None)])
@@ -142,6 +151,7 @@ def test_a_round_without_a_verified_example_leaves_the_model_as_it_is(training: 
         training.training_rows()
 
 
+@pytest.mark.any_database
 def test_a_round_of_duplicates_has_nothing_to_learn(training: TrainingCampaign) -> None:
     training.add_closed_round(first_round_rows())
     training.add_closed_round([RoundRow(row.text) for row in first_round_rows()])

@@ -38,6 +38,7 @@ def hints(campaign: Campaign) -> list[Hint | None]:
     return [reason.hint for reason in campaign.waiting()]
 
 
+@pytest.mark.any_database
 def test_a_round_advances_one_step_at_a_time_and_each_step_is_audited(campaign: Campaign) -> None:
     opened_at = campaign.round.opened_at
     campaign.clock.advance(DAY)
@@ -49,6 +50,7 @@ def test_a_round_advances_one_step_at_a_time_and_each_step_is_audited(campaign: 
     assert campaign.round_history()[1:] == [(OWNER, "began validating", "a test"), (OWNER, "closed", "a test")]
 
 
+@pytest.mark.any_database
 def test_the_same_step_again_changes_nothing(campaign: Campaign) -> None:
     campaign.begin_validating()
     first = campaign.round
@@ -84,6 +86,7 @@ def test_a_step_with_a_slow_clock_keeps_timestamps_in_order(campaign: Campaign) 
     assert campaign.round.opened_at == campaign.round.validating_at == campaign.round.closed_at
 
 
+@pytest.mark.any_database
 def test_a_round_is_due_when_its_target_is_reached(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(rounds={"target_fooling": 2})
     campaign.add_verified(1)
@@ -97,6 +100,7 @@ def test_a_round_is_due_when_its_target_is_reached(new_campaign: NewCampaign) ->
     assert "2 validated fooling examples of 2" in step.reason
 
 
+@pytest.mark.any_database
 def test_a_round_is_due_at_its_end_time(campaign: Campaign) -> None:
     campaign.clock.advance(14 * DAY - MINUTE)
     assert campaign.due() is None
@@ -107,6 +111,7 @@ def test_a_round_is_due_at_its_end_time(campaign: Campaign) -> None:
     assert "2027-03-15 12:00 UTC" in step.reason
 
 
+@pytest.mark.any_database
 def test_a_round_is_due_when_no_more_work_can_be_posted_or_arrive(campaign: Campaign) -> None:
     (hit,) = campaign.post_hits(1)
     with campaign.store.write() as session:
@@ -126,6 +131,7 @@ def test_a_round_is_due_when_no_more_work_can_be_posted_or_arrive(campaign: Camp
     assert "$2.46" in step.reason
 
 
+@pytest.mark.any_database
 def test_work_accepted_before_validation_is_submitted_checked_and_paid_until_its_deadline(
     new_campaign: NewCampaign,
 ) -> None:
@@ -180,6 +186,7 @@ def figures_of(campaign: Campaign) -> int:
         return figures(session, campaign.round).released_cents
 
 
+@pytest.mark.any_database
 def test_a_round_waits_for_a_hit_in_flight_in_any_state(campaign: Campaign) -> None:
     (hit,) = campaign.post_hits(1)
     campaign.begin_validating()
@@ -212,6 +219,7 @@ def test_a_round_waits_for_a_hit_in_flight_in_any_state(campaign: Campaign) -> N
     assert not campaign.waiting()
 
 
+@pytest.mark.any_database
 def test_accepted_and_free_hits_are_one_reason_to_wait(campaign: Campaign) -> None:
     (taken, *_) = campaign.post_hits(3)
     with campaign.store.write() as session:
@@ -222,6 +230,7 @@ def test_accepted_and_free_hits_are_one_reason_to_wait(campaign: Campaign) -> No
     assert reason.hint == Hint("expire_hits", task="sentiment", kind="create")
 
 
+@pytest.mark.any_database
 def test_validation_hits_expire_when_no_example_is_pending(campaign: Campaign) -> None:
     example = campaign.add_example()
     campaign.post_hits(1, HitKind.VALIDATE)
@@ -261,6 +270,7 @@ def test_closing_always_waits_for_submitted_work_and_owed_money(campaign: Campai
     assert campaign.status is RoundStatus.VALIDATING
 
 
+@pytest.mark.any_database
 def test_closing_now_gives_up_votes_and_flags_and_releases_their_money(campaign: Campaign) -> None:
     (hit,) = campaign.post_hits(1)
     page = campaign.accept_hit(hit, "W1")
@@ -280,6 +290,7 @@ def test_closing_now_gives_up_votes_and_flags_and_releases_their_money(campaign:
     assert (closed.status, closed.reserved_cents, closed.owed_cents) == (RoundStatus.CLOSED, 0, 0)
 
 
+@pytest.mark.any_database
 def test_cast_votes_are_counted_before_a_round_is_closed(campaign: Campaign) -> None:
     example = campaign.add_example()
     campaign.validate_all("V1", "V2", label=str(example.label))
@@ -293,6 +304,7 @@ def test_cast_votes_are_counted_before_a_round_is_closed(campaign: Campaign) -> 
     assert campaign.close_round().status is RoundStatus.CLOSED
 
 
+@pytest.mark.any_database
 def test_a_round_closes_with_examples_that_can_get_no_more_votes(campaign: Campaign) -> None:
     campaign.add_example()
     campaign.begin_validating()
@@ -306,6 +318,7 @@ def test_a_round_closes_with_examples_that_can_get_no_more_votes(campaign: Campa
     campaign.close_round()
 
 
+@pytest.mark.any_database
 def test_without_paid_votes_or_label_studio_a_round_waits_for_no_validators(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(pay={"validate_cents": 0})
     campaign.add_example()
@@ -355,6 +368,7 @@ def test_annotators_in_label_studio_get_time_to_submit_before_a_round_closes(new
     assert campaign.close_round().status is RoundStatus.CLOSED
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("minutes", [0, 30])
 def test_closing_now_or_a_task_that_gives_no_time_does_not_wait_for_label_studio(
     new_campaign: NewCampaign, minutes: int

@@ -25,6 +25,7 @@ from round_manager.work.validation_work import Judgement
 from tests.campaign import DAY, OWNER, Campaign
 
 
+@pytest.mark.any_database
 def test_no_page_is_opened_in_a_paused_round_and_those_that_are_open_are_finished_and_paid(campaign: Campaign) -> None:
     (hit, other), (check, _) = campaign.post_hits(2), campaign.post_hits(2, HitKind.VALIDATE)
     page = campaign.accept_hit(hit, "W1")
@@ -51,6 +52,7 @@ def test_no_page_is_opened_in_a_paused_round_and_those_that_are_open_are_finishe
     assert campaign.open_page("W2", hit=other).status == "open"
 
 
+@pytest.mark.any_database
 def test_a_page_that_expired_during_a_pause_does_not_restart(campaign: Campaign) -> None:
     hit = campaign.add_hit()
     page = campaign.open_page("W1", hit=hit)
@@ -62,6 +64,7 @@ def test_a_page_that_expired_during_a_pause_does_not_restart(campaign: Campaign)
     assert campaign.open_page("W1", hit=hit).expires_at == campaign.now + timedelta(minutes=20)
 
 
+@pytest.mark.any_database
 def test_nothing_is_planned_or_posted_while_a_round_is_paused(campaign: Campaign) -> None:
     campaign.plan_hits(2)
     campaign.move_round(pause)
@@ -104,6 +107,7 @@ def test_label_studio_gets_nothing_to_write_when_a_round_is_paused_or_validating
     assert planned() == (0, 2)
 
 
+@pytest.mark.any_database
 def test_a_paused_round_is_never_due_and_says_why_it_waits(campaign: Campaign) -> None:
     campaign.move_round(pause)
     campaign.clock.advance(30 * DAY)
@@ -115,6 +119,7 @@ def test_a_paused_round_is_never_due_and_says_why_it_waits(campaign: Campaign) -
     assert campaign.due() is not None
 
 
+@pytest.mark.any_database
 def test_pausing_is_idempotent_and_pause_and_resume_are_audited(campaign: Campaign) -> None:
     campaign.move_round(pause)
     campaign.clock.advance(DAY)
@@ -124,6 +129,7 @@ def test_pausing_is_idempotent_and_pause_and_resume_are_audited(campaign: Campai
     assert campaign.round_history()[1:] == [(OWNER, "paused", "a test"), (OWNER, "resumed", "a test")]
 
 
+@pytest.mark.any_database
 def test_a_pause_ends_when_the_round_is_ended_and_a_closed_round_has_none(campaign: Campaign) -> None:
     campaign.move_round(pause)
     campaign.begin_validating()

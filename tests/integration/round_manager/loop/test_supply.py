@@ -1,5 +1,7 @@
 """The number of quiz places, and the totals of paid work."""
 
+import pytest
+
 from round_manager.loop.supply import plan_recruits
 from round_manager.models import Hit, HitKind, Round, Task
 from round_manager.validation.costs import PaidWork, paid_work
@@ -26,6 +28,7 @@ def test_quiz_places_are_split_into_hits_with_the_low_fee(campaign: Campaign) ->
     ]
 
 
+@pytest.mark.any_database
 def test_existing_places_and_qualified_workers_count(campaign: Campaign) -> None:
     plan(campaign, 5)
     assert plan(campaign, 5) == []

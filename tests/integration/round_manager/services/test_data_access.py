@@ -47,6 +47,7 @@ def opens(store: Store, token: str, name: str = "sentiment", after: timedelta = 
         return False
 
 
+@pytest.mark.any_database
 def test_a_token_opens_its_own_task_until_it_expires(tasks: Store) -> None:
     token = token_of(tasks, "sentiment", days=7)
     assert opens(tasks, token)
@@ -55,6 +56,7 @@ def test_a_token_opens_its_own_task_until_it_expires(tasks: Store) -> None:
     assert not opens(tasks, token, "nli")
 
 
+@pytest.mark.any_database
 def test_strangers_cannot_tell_a_private_task_from_none(tasks: Store) -> None:
     token_of(tasks, "sentiment")
     for token in ("", "outfox-data-guess", "\x00", "é" * 500):

@@ -81,6 +81,7 @@ def statuses(store: Store) -> list[RoundStatus]:
         return [one.status for one in list_rounds(session, find_task(session, "sentiment"))]
 
 
+@pytest.mark.any_database
 @pytest.mark.usefixtures("task")
 def test_a_round_opens_against_the_newest_version_and_pins_it(store: Store, models: Path) -> None:
     make_version(models, "negative")
@@ -93,6 +94,7 @@ def test_a_round_opens_against_the_newest_version_and_pins_it(store: Store, mode
     assert statuses(store) == [RoundStatus.OPEN]
 
 
+@pytest.mark.any_database
 @pytest.mark.usefixtures("task")
 def test_the_tasks_pinned_version_precedes_the_newest(store: Store, models: Path) -> None:
     pinned = make_version(models, "negative")
@@ -107,6 +109,7 @@ def test_several_versions_play_together_in_the_order_given(store: Store, models:
     assert open_it(opening(store, models), second, first).versions == (second, first)
 
 
+@pytest.mark.any_database
 @pytest.mark.usefixtures("task")
 def test_opening_again_changes_nothing(store: Store, models: Path) -> None:
     version = make_version(models)
@@ -117,6 +120,7 @@ def test_opening_again_changes_nothing(store: Store, models: Path) -> None:
     assert QuickRegistry(models).pin_set("sentiment").generation == generation
 
 
+@pytest.mark.any_database
 @pytest.mark.usefixtures("task")
 def test_a_live_round_is_pinned_again_where_the_registry_lost_it(store: Store, models: Path) -> None:
     version = make_version(models)
@@ -139,6 +143,7 @@ def test_killed_between_pinning_and_opening_the_same_command_finishes_it(store: 
     assert statuses(store) == [RoundStatus.OPEN]
 
 
+@pytest.mark.any_database
 @pytest.mark.usefixtures("task")
 def test_a_version_that_does_not_load_opens_nothing(store: Store, models: Path) -> None:
     broken = make_version(models, fault="broken")
@@ -148,6 +153,7 @@ def test_a_version_that_does_not_load_opens_nothing(store: Store, models: Path) 
     assert QuickRegistry(models).pin_set("sentiment").own(1) is None
 
 
+@pytest.mark.any_database
 @pytest.mark.usefixtures("task")
 def test_a_version_whose_files_were_changed_opens_nothing(store: Store, models: Path) -> None:
     version = make_version(models)
@@ -157,6 +163,7 @@ def test_a_version_whose_files_were_changed_opens_nothing(store: Store, models: 
     assert statuses(store) == [RoundStatus.DRAFT]
 
 
+@pytest.mark.any_database
 @pytest.mark.usefixtures("task")
 def test_a_live_round_is_not_opened_against_others(store: Store, models: Path) -> None:
     version = make_version(models)
@@ -179,6 +186,7 @@ def test_when_two_owners_open_concurrently_the_stored_versions_are_pinned(store:
     assert QuickRegistry(models).pin_set("sentiment").pins(1).versions == (theirs,)  # type: ignore[union-attr]
 
 
+@pytest.mark.any_database
 @pytest.mark.usefixtures("task")
 def test_without_a_model_the_hint_is_to_train_one(store: Store, models: Path) -> None:
     with pytest.raises(NoModelVersion) as caught:
@@ -186,12 +194,14 @@ def test_without_a_model_the_hint_is_to_train_one(store: Store, models: Path) ->
     assert caught.value.hint == Hint("train_model", task="sentiment")
 
 
+@pytest.mark.any_database
 def test_without_the_task_the_hint_is_to_create_it(store: Store, models: Path) -> None:
     with pytest.raises(TaskNotFound) as caught:
         open_it(opening(store, models))
     assert caught.value.hint == Hint("create_task", pack="sentiment")
 
 
+@pytest.mark.any_database
 def test_a_model_with_other_labels_is_refused(store: Store, models: Path) -> None:
     version = make_version(models, task="nli")
     with store.write() as session:
@@ -200,6 +210,7 @@ def test_a_model_with_other_labels_is_refused(store: Store, models: Path) -> Non
         opening(store, models).open("nli", [version], actor="owner", reason="")
 
 
+@pytest.mark.any_database
 @pytest.mark.usefixtures("task")
 def test_a_database_that_goes_away_after_pinning_leaves_a_draft_that_the_next_run_opens(
     store: Store, models: Path

@@ -71,6 +71,7 @@ def test_a_second_run_trains_evaluates_and_rotates_nothing(training: TrainingCam
     assert trainable.registry.pin_set(TASK).generation == generation
 
 
+@pytest.mark.any_database
 def test_the_seed_itself_is_guarded(store: Store, tmp_path: Path) -> None:
     training = start_training(store, small_pack(tmp_path, {"positive": 5}), tmp_path / "models")
     (before,) = training.pin("positive")

@@ -98,6 +98,7 @@ def test_every_verdict_records_each_version_and_the_tasks_rule_decides(
         assert (counts.collected, counts.fooled) == (1, int(fooled))
 
 
+@pytest.mark.any_database
 def test_a_verdict_of_one_version_is_refused_if_two_are_pinned(store: Store, pack: Pack, tmp_path: Path) -> None:
     models, clock = tmp_path / "models", SettableClock()
     versions = [make_version(models, label) for label in ("positive", "negative")]

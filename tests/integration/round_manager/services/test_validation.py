@@ -34,6 +34,7 @@ def test_pages_can_be_filtered_by_status_and_verdict(campaign: Campaign) -> None
     assert list_examples(services, "sentiment", fooled=not flagged.fooled).examples == ()
 
 
+@pytest.mark.any_database
 def test_a_page_after_an_unknown_example_is_an_error(campaign: Campaign) -> None:
     services = ServiceContext(campaign.store, campaign.clock)
     with pytest.raises(ExampleNotFound):

@@ -91,6 +91,7 @@ def counted(store: Store) -> Iterator[dict[str, int]]:
             delattr(store, name)
 
 
+@pytest.mark.any_database
 def test_an_attempt_takes_one_read_and_one_write_transaction(campaign: Campaign) -> None:
     work = campaign.open_page()
     mark, written = campaign.items(work)[0].mark, PageInput({"text": "one"})
@@ -102,6 +103,7 @@ def test_an_attempt_takes_one_read_and_one_write_transaction(campaign: Campaign)
     assert counts["statements"] <= 30
 
 
+@pytest.mark.any_database
 def test_a_repeated_attempt_takes_one_read_and_uses_no_attempt(campaign: Campaign) -> None:
     work = campaign.open_page()
     first = ask(campaign, work, "one")
@@ -114,6 +116,7 @@ def test_a_repeated_attempt_takes_one_read_and_uses_no_attempt(campaign: Campaig
     assert (again.attempt.id, again.number, again.used, again.repeated) == (first.attempt.id, 1, 1, True)
 
 
+@pytest.mark.any_database
 def test_submitting_takes_one_write_transaction(campaign: Campaign) -> None:
     work = campaign.open_page()
     text = campaign.page_text(work)
@@ -125,6 +128,7 @@ def test_submitting_takes_one_write_transaction(campaign: Campaign) -> None:
     assert item.example is not None
 
 
+@pytest.mark.any_database
 def test_the_draft_is_stored_if_the_model_cannot_be_asked(campaign: Campaign) -> None:
     work = campaign.open_page()
     with pytest.raises(Unavailable):
@@ -142,6 +146,7 @@ def test_a_process_that_is_killed_while_the_model_thinks_leaves_nothing_and_can_
     assert (result.number, result.used, result.repeated) == (1, 1, False)
 
 
+@pytest.mark.any_database
 def test_the_time_can_run_out_while_the_model_thinks(campaign: Campaign) -> None:
     work = campaign.open_page()
     with pytest.raises(TimeIsOver):
@@ -149,6 +154,7 @@ def test_the_time_can_run_out_while_the_model_thinks(campaign: Campaign) -> None
     assert campaign.rows(Attempt) == []
 
 
+@pytest.mark.any_database
 def test_a_text_that_is_skipped_while_the_model_thinks_gets_no_attempt(campaign: Campaign) -> None:
     work = campaign.open_page()
     mark = campaign.items(work)[0].mark
@@ -161,6 +167,7 @@ def test_a_text_that_is_skipped_while_the_model_thinks_gets_no_attempt(campaign:
     assert campaign.rows(Attempt) == []
 
 
+@pytest.mark.any_database
 def test_the_last_attempt_can_be_used_while_the_model_thinks(campaign: Campaign) -> None:
     work = campaign.open_page()
     ask(campaign, work, "one")
@@ -170,6 +177,7 @@ def test_the_last_attempt_can_be_used_while_the_model_thinks(campaign: Campaign)
     assert len(campaign.rows(Attempt)) == 2
 
 
+@pytest.mark.any_database
 def test_the_same_text_from_two_tabs_is_one_attempt(campaign: Campaign) -> None:
     work = campaign.open_page()
     other: list[AttemptResult] = []
@@ -178,6 +186,7 @@ def test_the_same_text_from_two_tabs_is_one_attempt(campaign: Campaign) -> None:
     assert len(campaign.rows(Attempt)) == 1
 
 
+@pytest.mark.any_database
 def test_overdue_pages_and_leases_are_ended_in_several_transactions(
     campaign: Campaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,6 +38,7 @@ def test_opening_again_with_the_same_models_changes_nothing(campaign: Campaign) 
         assert len(session.scalars(select(AuditEntry)).all()) == 1
 
 
+@pytest.mark.any_database
 def test_a_round_that_is_open_is_not_opened_against_other_models(campaign: Campaign) -> None:
     with campaign.store.write() as session:
         other = register_version(session, campaign.task, manifest_for(campaign.spec, "other"), "models/other", now=NOON)
@@ -45,6 +46,7 @@ def test_a_round_that_is_open_is_not_opened_against_other_models(campaign: Campa
             open_round(session, campaign.task, [other], now=NOON, actor="owner", reason="")
 
 
+@pytest.mark.any_database
 def test_a_round_needs_models_of_its_own_task(campaign: Campaign) -> None:
     with campaign.store.write() as session:
         nli = create_task(session, find_pack("nli"), now=NOON)
@@ -55,6 +57,7 @@ def test_a_round_needs_models_of_its_own_task(campaign: Campaign) -> None:
         assert live_round(session, nli.id) is None
 
 
+@pytest.mark.any_database
 def test_the_next_round_is_drafted_when_the_last_one_is_closed(campaign: Campaign) -> None:
     with campaign.store.write() as session:
         closing = session.get_one(Round, campaign.round_id)
@@ -70,6 +73,7 @@ def test_the_next_round_is_drafted_when_the_last_one_is_closed(campaign: Campaig
             find_round(session, campaign.task, 3)
 
 
+@pytest.mark.any_database
 def test_a_new_round_has_collected_nothing(campaign: Campaign) -> None:
     with campaign.store.read() as session:
         found = collected(session, campaign.round)
@@ -86,6 +90,7 @@ def test_a_version_is_registered_once_with_its_parent(campaign: Campaign) -> Non
         assert (parent.name, first.uri, first.metrics) == (campaign.versions[0], "models/child", {"accuracy": 81.5})
 
 
+@pytest.mark.any_database
 def test_a_version_whose_card_was_written_at_another_time_is_the_same(campaign: Campaign) -> None:
     manifest = manifest_for(campaign.spec, "first")
     card = manifest.files["README.md"].model_copy(update={"sha256": "3" * 64})
@@ -94,6 +99,7 @@ def test_a_version_whose_card_was_written_at_another_time_is_the_same(campaign: 
         assert register_version(session, campaign.task, rewritten, "models/x", now=NOON).name == manifest.version
 
 
+@pytest.mark.any_database
 def test_a_version_with_other_files_under_the_same_name_is_refused(campaign: Campaign) -> None:
     manifest = manifest_for(campaign.spec, "first")
     weights = manifest.files["model.safetensors"].model_copy(update={"sha256": "3" * 64})
@@ -102,6 +108,7 @@ def test_a_version_with_other_files_under_the_same_name_is_refused(campaign: Cam
         register_version(session, campaign.task, changed, "models/x", now=NOON)
 
 
+@pytest.mark.any_database
 def test_a_version_of_another_task_or_with_other_labels_does_not_fit(campaign: Campaign) -> None:
     nli = manifest_for(find_pack("nli").spec)
     with campaign.store.write() as session, pytest.raises(ModelVersionError):
@@ -114,11 +121,13 @@ def test_a_version_of_another_task_or_with_other_labels_does_not_fit(campaign: C
         check_fits(campaign.spec, own.model_copy(update={"labels": ("yes", "no")}))
 
 
+@pytest.mark.any_database
 def test_an_unregistered_version_is_an_error(campaign: Campaign) -> None:
     with campaign.store.read() as session, pytest.raises(ModelVersionError):
         find_versions(session, campaign.task, ["m000000000000"])
 
 
+@pytest.mark.any_database
 def test_a_returning_worker_is_the_same_row(campaign: Campaign) -> None:
     with campaign.store.write() as session:
         first = ensure_worker(session, "mturk", "A1", now=NOON)

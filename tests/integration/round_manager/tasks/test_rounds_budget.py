@@ -44,12 +44,14 @@ def refused(opening: RoundOpener, error: type[RoundManagerError]) -> None:
     assert opening.registry.pin_set(NAME).own(1) is None
 
 
+@pytest.mark.any_database
 def test_a_round_with_nothing_to_show_is_not_opened(opening: RoundOpener) -> None:
     with opening.store.write() as session:
         session.execute(update(Context).values(retired_at=NOON))
     refused(opening, NoContexts)
 
 
+@pytest.mark.any_database
 def test_a_round_that_cannot_pay_for_one_example_is_not_opened(opening: RoundOpener) -> None:
     # A HIT to create is 54 cents, its bonus 72, and two votes on it 120.
     assert least_cents(find_pack(NAME).spec, FeeSchedule()) == 246

@@ -54,6 +54,7 @@ def test_a_pack_is_stored_completely_and_returns_its_spec(store: Store, name: st
     assert [pack_context(row) for row in contexts] == list(pack.contexts)
 
 
+@pytest.mark.any_database
 def test_creating_a_task_again_changes_nothing(store: Store) -> None:
     pack = find_pack("nli")
     with store.write() as session:
@@ -111,6 +112,7 @@ def test_the_owners_budget_for_a_draft_stays_until_the_pack_changes_it(store: St
     assert budgets() == (cents + 1, [mine, ("ada@here", "changed the budget", cents + 1)])
 
 
+@pytest.mark.any_database
 def test_a_context_whose_text_changed_is_retired_and_the_new_text_is_another_context(
     store: Store, copy_of: CopyOf
 ) -> None:
@@ -160,6 +162,7 @@ def test_no_seed_row_becomes_gold_and_gold_that_enters_the_seed_is_retired(store
     assert [one.key.rpartition("@")[0] for one in items] == ["own"]
 
 
+@pytest.mark.any_database
 def test_the_kind_of_a_task_with_rounds_stays(campaign: Campaign, tmp_path: Path, copy_of: CopyOf) -> None:
     folder = copy_of("qa").rename(tmp_path / "sentiment")
     replace_in(folder / "task.yaml", "name: qa", "name: sentiment")
@@ -167,6 +170,7 @@ def test_the_kind_of_a_task_with_rounds_stays(campaign: Campaign, tmp_path: Path
         create(campaign.store, folder)
 
 
+@pytest.mark.any_database
 def test_a_missing_task_has_a_hint_to_create_it(store: Store) -> None:
     with store.read() as session:
         assert list_tasks(session) == []
@@ -175,6 +179,7 @@ def test_a_missing_task_has_a_hint_to_create_it(store: Store) -> None:
     assert caught.value.hint == Hint("create_task", pack="sentiment")
 
 
+@pytest.mark.any_database
 def test_a_stored_spec_of_an_unknown_kind_is_refused(campaign: Campaign) -> None:
     campaign.task.spec = {**campaign.task.spec, "kind": "regression"}
     with pytest.raises(StoredSpecInvalid, match="kind"):

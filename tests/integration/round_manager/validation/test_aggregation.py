@@ -72,6 +72,7 @@ def test_a_settled_bonus_is_owed_once_as_soon_as_the_budget_covers_it(new_campai
     assert (campaign.examples_with_bonus(), campaign.uncounted_votes()) == ([split.id], 0)
 
 
+@pytest.mark.any_database
 def test_a_settled_example_cannot_be_settled_again_and_is_not_counted_as_the_policys(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation={"first_votes": 3, "max_votes": 4, "gold_rate": 0.0})
     contested_example(campaign)
@@ -90,17 +91,20 @@ def _by_votes(campaign: Campaign) -> int:
     return sum(example.id not in settled for example in verified)
 
 
+@pytest.mark.any_database
 def test_without_votes_there_is_nothing_to_aggregate(campaign: Campaign) -> None:
     with campaign.store.read() as session:
         assert aggregate(session, campaign.round) == []
 
 
+@pytest.mark.any_database
 def test_answers_are_not_aggregated(new_campaign: NewCampaign) -> None:
     campaign = new_campaign("qa")
     with campaign.store.read() as session, pytest.raises(MetricsUnavailable):
         aggregate(session, campaign.round)
 
 
+@pytest.mark.any_database
 def test_a_closed_round_is_not_settled(campaign: Campaign) -> None:
     campaign.mark_closed()
     with pytest.raises(RoundAlreadyClosed):

@@ -1,5 +1,7 @@
 """A verified fooling example earns its author the bonus once; a bonus that can no longer be earned is released."""
 
+import pytest
+
 from round_manager.crowd.confirmation import mark_rejected
 from round_manager.crowd.reviews import Rejections
 from round_manager.models import Assignment, EntryKind, Example, ExampleStatus, Hit, Task
@@ -10,6 +12,7 @@ from tests.campaign import OWNER, Campaign, NewCampaign
 from tests.fakes.crowd import FakeCrowd
 
 
+@pytest.mark.any_database
 def test_a_verified_fooling_example_owes_its_author_the_bonus_once(campaign: Campaign) -> None:
     (example,) = campaign.confirmed_examples()
     campaign.vote(example, None, None)
@@ -21,6 +24,7 @@ def test_a_verified_fooling_example_owes_its_author_the_bonus_once(campaign: Cam
     assert (campaign.bonus_states(), campaign.examples_with_bonus()) == ({"owed": 1}, [example.id])
 
 
+@pytest.mark.any_database
 def test_a_disputed_example_releases_its_bonus(campaign: Campaign) -> None:
     (example,) = campaign.confirmed_examples()
     campaign.vote(example, *[campaign.other_label(example)] * 3)
@@ -29,6 +33,7 @@ def test_a_disputed_example_releases_its_bonus(campaign: Campaign) -> None:
     assert campaign.bonus_states() == {"released": 1}
 
 
+@pytest.mark.any_database
 def test_in_house_work_has_no_bonus(campaign: Campaign) -> None:
     example = campaign.add_example()
     campaign.vote(example, None, None)
@@ -36,6 +41,7 @@ def test_in_house_work_has_no_bonus(campaign: Campaign) -> None:
     assert campaign.examples_with_bonus() == []
 
 
+@pytest.mark.any_database
 def test_an_example_that_did_not_fool_releases_its_bonus_when_confirmed(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation={"sample_non_fooling": 0.0}, work={"tries_before_skip": 0})
     (example,) = campaign.confirmed_examples(fooled=False)
@@ -43,6 +49,7 @@ def test_an_example_that_did_not_fool_releases_its_bonus_when_confirmed(new_camp
     assert campaign.bonus_states() == {"released": 1}
 
 
+@pytest.mark.any_database
 def test_an_example_that_did_not_fool_earns_nothing_even_if_verified(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation={"sample_non_fooling": 1.0}, work={"tries_before_skip": 0})
     (example,) = campaign.confirmed_examples(fooled=False)
@@ -52,6 +59,7 @@ def test_an_example_that_did_not_fool_earns_nothing_even_if_verified(new_campaig
     assert campaign.bonus_states() == {"released": 1}
 
 
+@pytest.mark.any_database
 def test_each_example_of_a_hit_has_its_own_bonus(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(work={"examples_per_hit": 3})
     hit = campaign.add_paid_hit(assignments=2)
@@ -66,6 +74,7 @@ def test_each_example_of_a_hit_has_its_own_bonus(new_campaign: NewCampaign) -> N
     assert sorted(campaign.examples_with_bonus()) == [first.id, third.id]
 
 
+@pytest.mark.any_database
 def test_rejected_work_earns_nothing_and_takes_no_other_works_bonus(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(work={"examples_per_hit": 1})
     hit = campaign.add_paid_hit(assignments=2)
@@ -83,6 +92,7 @@ def test_rejected_work_earns_nothing_and_takes_no_other_works_bonus(new_campaign
     assert campaign.examples_with_bonus() == [good.id]
 
 
+@pytest.mark.any_database
 def test_an_overridden_rejection_earns_the_bonus(campaign: Campaign) -> None:
     (example,) = campaign.confirmed_examples()
     work = campaign.assignment_of(example)
@@ -111,6 +121,7 @@ def test_a_bonus_is_owed_as_soon_as_the_budget_covers_it(campaign: Campaign) -> 
     assert (campaign.examples_with_bonus(), campaign.uncounted_votes()) == ([example.id], 0)
 
 
+@pytest.mark.any_database
 def test_a_bonus_for_a_kept_example_is_owed_as_soon_as_the_budget_covers_it(campaign: Campaign) -> None:
     (example,) = campaign.confirmed_examples()
     campaign.vote(example, None, None)
@@ -128,6 +139,7 @@ def test_a_bonus_for_a_kept_example_is_owed_as_soon_as_the_budget_covers_it(camp
     assert (campaign.examples_with_bonus(), campaign.uncounted_votes()) == ([example.id], 0)
 
 
+@pytest.mark.any_database
 def test_a_closed_round_releases_bonuses_that_can_no_longer_be_earned(campaign: Campaign) -> None:
     earned, undecided = campaign.confirmed_examples("W1")[0], campaign.confirmed_examples("W2")[0]
     campaign.add_paid_hit(assignments=3)
@@ -141,6 +153,7 @@ def test_a_closed_round_releases_bonuses_that_can_no_longer_be_earned(campaign: 
     assert campaign.decide().released == 0
 
 
+@pytest.mark.any_database
 def test_a_flagged_example_keeps_its_bonus_until_its_owner_decides(campaign: Campaign) -> None:
     kept, withdrawn = campaign.confirmed_examples("W1")[0], campaign.confirmed_examples("W2")[0]
     for example in (kept, withdrawn):

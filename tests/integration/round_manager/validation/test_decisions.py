@@ -1,5 +1,6 @@
 """Votes decide examples, by the round's policy, once and for good."""
 
+import pytest
 from sqlalchemy import event, insert
 
 from round_manager import migrations
@@ -11,6 +12,7 @@ from tests.integration.databases import Databases
 VERIFIED, DISPUTED, PENDING = ExampleStatus.VERIFIED, ExampleStatus.DISPUTED, ExampleStatus.PENDING
 
 
+@pytest.mark.any_database
 def test_two_people_who_agree_with_the_author_verify_an_example(campaign: Campaign) -> None:
     example = campaign.add_example()
     campaign.vote(example)
@@ -22,6 +24,7 @@ def test_two_people_who_agree_with_the_author_verify_an_example(campaign: Campai
     assert (kept.status, kept.gold_label, kept.decided_at) == (VERIFIED, example.label, campaign.now)
 
 
+@pytest.mark.any_database
 def test_each_disagreement_adds_one_vote_until_more_than_half_agree(campaign: Campaign) -> None:
     example = campaign.add_example()
     other = campaign.other_label(example)
@@ -35,6 +38,7 @@ def test_each_disagreement_adds_one_vote_until_more_than_half_agree(campaign: Ca
     assert campaign.decide().verified == 1
 
 
+@pytest.mark.any_database
 def test_an_example_with_another_majority_label_is_disputed_with_that_label(campaign: Campaign) -> None:
     example = campaign.add_example()
     other = campaign.other_label(example)
@@ -44,6 +48,7 @@ def test_an_example_with_another_majority_label_is_disputed_with_that_label(camp
     assert (kept.status, kept.gold_label) == (DISPUTED, other)
 
 
+@pytest.mark.any_database
 def test_without_a_majority_there_is_no_gold_label(campaign: Campaign) -> None:
     example = campaign.add_example()
     one, two = campaign.other_label(example), campaign.other_label(example, 1)
@@ -53,6 +58,7 @@ def test_without_a_majority_there_is_no_gold_label(campaign: Campaign) -> None:
     assert (kept.status, kept.gold_label) == (DISPUTED, None)
 
 
+@pytest.mark.any_database
 def test_a_late_vote_never_changes_a_decision(campaign: Campaign) -> None:
     early, late = campaign.add_example(), campaign.add_example()
     campaign.vote(early)
@@ -65,6 +71,7 @@ def test_a_late_vote_never_changes_a_decision(campaign: Campaign) -> None:
     assert campaign.uncounted_votes() == 0
 
 
+@pytest.mark.any_database
 def test_answers_that_share_enough_words_agree(new_campaign: NewCampaign) -> None:
     campaign = new_campaign("qa")
     (example,) = campaign.confirmed_examples()
@@ -78,6 +85,7 @@ def test_answers_that_share_enough_words_agree(new_campaign: NewCampaign) -> Non
     assert campaign.reload(example).gold_answer == answer
 
 
+@pytest.mark.any_database
 def test_a_different_answer_that_validators_agree_on_is_the_gold_answer(new_campaign: NewCampaign) -> None:
     campaign = new_campaign("qa")
     (example,) = campaign.confirmed_examples()
@@ -88,6 +96,7 @@ def test_a_different_answer_that_validators_agree_on_is_the_gold_answer(new_camp
     assert campaign.reload(example).gold_answer["end"] == first
 
 
+@pytest.mark.any_database
 def test_the_rounds_own_policy_decides(new_campaign: NewCampaign) -> None:
     campaign = new_campaign("nli")  # anli: two verifiers, and a third when they disagree
     agreed, split = campaign.add_example(), campaign.add_example()
@@ -100,6 +109,7 @@ def test_the_rounds_own_policy_decides(new_campaign: NewCampaign) -> None:
     assert campaign.reload(split).gold_label is None
 
 
+@pytest.mark.any_database
 def test_an_example_that_did_not_fool_is_decided_like_any_other(campaign: Campaign) -> None:
     example = campaign.add_example(fooled=False)
     campaign.vote(example, None, None)
@@ -130,6 +140,7 @@ def test_each_vote_of_a_bulk_insert_is_queued(campaign: Campaign) -> None:
     assert campaign.decide().verified == 3
 
 
+@pytest.mark.any_database
 def test_only_examples_with_new_votes_are_read(campaign: Campaign) -> None:
     for _ in range(20):
         campaign.vote(campaign.add_example())

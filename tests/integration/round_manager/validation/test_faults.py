@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from sqlalchemy import event
 
 from round_manager.database.store import Store
@@ -86,6 +87,7 @@ def test_concurrent_decisions_owe_each_bonus_once(new_campaign: NewCampaign) -> 
     check_ended_well(campaign, examples)
 
 
+@pytest.mark.any_database
 def test_votes_cast_during_a_decision_are_not_lost(campaign: Campaign) -> None:
     examples = [campaign.add_example() for _ in range(TOGETHER)]
     deeds: list[Any] = [lambda one=one: campaign.vote(one, None, None) for one in examples]

@@ -18,6 +18,7 @@ def held(campaign: Campaign, session: Session, example: Example) -> Example:
     return find_example(session, session.get_one(Task, campaign.task.id), example.public_id)
 
 
+@pytest.mark.any_database
 def test_a_flagged_example_is_shown_with_its_votes_and_reasons_and_waits(campaign: Campaign) -> None:
     example = campaign.add_example()
     campaign.vote(example)
@@ -36,6 +37,7 @@ def test_a_flagged_example_is_shown_with_its_votes_and_reasons_and_waits(campaig
     ]
 
 
+@pytest.mark.any_database
 def test_a_kept_example_continues_where_it_was_and_a_flag_is_not_a_vote(campaign: Campaign) -> None:
     example = campaign.add_example()
     campaign.vote(example)
@@ -51,6 +53,7 @@ def test_a_kept_example_continues_where_it_was_and_a_flag_is_not_a_vote(campaign
     assert (entry.actor, entry.reason, entry.subject_id) == (OWNER, WHY, example.id)
 
 
+@pytest.mark.any_database
 def test_a_withdrawn_example_stays_withdrawn_and_accepts_no_votes(campaign: Campaign) -> None:
     example = campaign.add_example()
     campaign.vote(example, flag=FLAG)
@@ -63,17 +66,20 @@ def test_a_withdrawn_example_stays_withdrawn_and_accepts_no_votes(campaign: Camp
     assert (entry.before, entry.after) == ({"status": "flagged"}, {"status": "withdrawn"})
 
 
+@pytest.mark.any_database
 def test_only_flagged_examples_can_be_kept(campaign: Campaign) -> None:
     example = campaign.add_example()
     with campaign.store.write() as session, pytest.raises(DecisionRefused):
         keep(session, held(campaign, session, example), actor=OWNER, reason=WHY, now=campaign.now)
 
 
+@pytest.mark.any_database
 def test_a_missing_example_is_reported_with_a_hint(campaign: Campaign) -> None:
     with campaign.store.write() as session, pytest.raises(ExampleNotFound):
         find_example(session, session.get_one(Task, campaign.task.id), uuid4())
 
 
+@pytest.mark.any_database
 def test_in_a_closed_round_flags_can_no_longer_be_decided(campaign: Campaign) -> None:
     example = campaign.add_example()
     campaign.vote(example, flag=FLAG)

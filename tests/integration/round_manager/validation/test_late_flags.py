@@ -74,6 +74,7 @@ def say(campaign: Campaign, decision: Any, example: Example) -> None:
         decision(session, row, actor=OWNER, reason=WHY, now=campaign.now)
 
 
+@pytest.mark.any_database
 def test_a_flag_on_a_decided_example_is_listed_and_undoes_nothing(campaign: Campaign) -> None:
     (example,) = campaign.confirmed_examples()
     campaign.vote(example, None, None)
@@ -88,6 +89,7 @@ def test_a_flag_on_a_decided_example_is_listed_and_undoes_nothing(campaign: Camp
         assert count_late(session, campaign.round) == 1
 
 
+@pytest.mark.any_database
 def test_a_kept_example_is_listed_again_only_if_another_validator_flags_it(campaign: Campaign) -> None:
     example = campaign.add_example()
     campaign.vote(example, flag=FLAG)
@@ -123,6 +125,7 @@ def test_a_flag_on_gold_reaches_the_owner_and_lowers_no_score(gold_campaign: Cam
     assert late(gold_campaign) == []
 
 
+@pytest.mark.any_database
 def test_a_flag_on_gold_of_a_closed_round_is_listed_and_can_be_kept(gold_campaign: Campaign) -> None:
     gold = known(gold_campaign)
     judged(gold_campaign, flagging(gold_campaign))
@@ -134,6 +137,7 @@ def test_a_flag_on_gold_of_a_closed_round_is_listed_and_can_be_kept(gold_campaig
     assert late(gold_campaign) == []
 
 
+@pytest.mark.any_database
 def test_withdrawn_gold_lowers_no_score(gold_campaign: Campaign) -> None:
     gold = known(gold_campaign)
     judged(gold_campaign, Judgement(label="negative"))
@@ -155,6 +159,7 @@ def test_a_flag_on_the_owners_gold_is_listed_until_the_row_is_corrected(gold_cam
     assert gold_flags(gold_campaign) == []
 
 
+@pytest.mark.any_database
 def test_unconfirmed_flags_are_ignored(gold_campaign: Campaign) -> None:
     known(gold_campaign)
     gold_campaign.add_example()

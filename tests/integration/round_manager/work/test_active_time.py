@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from round_manager.models import Example, WorkItem, WorkSession
 from round_manager.work.active_time import record_active_time
 from round_manager.work.creation import skip
@@ -62,6 +64,7 @@ def test_time_on_a_skipped_text_belongs_to_no_example(new_campaign: NewCampaign)
     assert row.active_ms == 100_000
 
 
+@pytest.mark.any_database
 def test_a_vote_has_the_time_of_its_judgement_and_of_every_change_of_mind(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation=NO_GOLD)
     for _ in range(2):
@@ -76,6 +79,7 @@ def test_a_vote_has_the_time_of_its_judgement_and_of_every_change_of_mind(new_ca
     assert campaign.reload(assignment).active_ms == 40_000
 
 
+@pytest.mark.any_database
 def test_a_page_that_sends_no_count_keeps_its_last_report(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(work={"examples_per_hit": 3})
     work = campaign.open_page()
@@ -87,6 +91,7 @@ def test_a_page_that_sends_no_count_keeps_its_last_report(new_campaign: NewCampa
     assert fooled(campaign, work, 2) == 30_000
 
 
+@pytest.mark.any_database
 def test_a_page_that_never_reported_its_time_has_none_rather_than_zero(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation=NO_GOLD)
     assert fooled(campaign, campaign.open_page()) is None
@@ -98,6 +103,7 @@ def test_a_page_that_never_reported_its_time_has_none_rather_than_zero(new_campa
     assert [vote.active_ms for vote in campaign.votes()] == [None]
 
 
+@pytest.mark.any_database
 def test_submitting_again_takes_no_time_from_the_next_example(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(work={"examples_per_hit": 2})
     work = campaign.open_page()

@@ -24,6 +24,7 @@ from tests.campaign import Campaign, NewCampaign
 from tests.campaign.pages import items_to_write
 
 
+@pytest.mark.any_database
 def test_an_attempt_is_stored_with_its_session_its_item_and_its_number(campaign: Campaign) -> None:
     work = campaign.open_page()
     attempts = [campaign.ask_target(work, text) for text in ("one", "two")]
@@ -35,6 +36,7 @@ def test_an_attempt_is_stored_with_its_session_its_item_and_its_number(campaign:
     assert attempts[0].fields == {**campaign.context_of(work).fields, "text": "one"}
 
 
+@pytest.mark.any_database
 def test_the_same_text_asked_again_gives_the_same_verdict_and_uses_no_attempt(campaign: Campaign) -> None:
     work = campaign.open_page()
     first = campaign.ask_target(work, "one")
@@ -45,6 +47,7 @@ def test_the_same_text_asked_again_gives_the_same_verdict_and_uses_no_attempt(ca
     assert (item.attempts_left, [one.number for one in item.attempts]) == (campaign.spec.work.tries - 2, [1, 2])
 
 
+@pytest.mark.any_database
 def test_the_only_attempt_is_reported_as_one(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(work={"tries": 1, "tries_before_skip": 1})
     work = campaign.open_page()
@@ -55,6 +58,7 @@ def test_the_only_attempt_is_reported_as_one(new_campaign: NewCampaign) -> None:
         campaign.ask_target(work, "two")
 
 
+@pytest.mark.any_database
 def test_no_attempt_is_allowed_after_the_last(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(work={"tries": 2, "tries_before_skip": 2})
     work = campaign.open_page()
@@ -66,6 +70,7 @@ def test_no_attempt_is_allowed_after_the_last(new_campaign: NewCampaign) -> None
     assert len(campaign.rows(Attempt)) == 2
 
 
+@pytest.mark.any_database
 def test_a_verdict_on_another_text_or_by_another_model_is_not_stored(campaign: Campaign) -> None:
     work = campaign.open_page()
     written = campaign.page_input(work, "mine")
@@ -84,6 +89,7 @@ def test_a_verdict_on_another_text_or_by_another_model_is_not_stored(campaign: C
     assert campaign.rows(Attempt) == []
 
 
+@pytest.mark.any_database
 def test_a_verdict_that_a_sink_has_stored_without_a_worker_is_asked_for_again(campaign: Campaign) -> None:
     work = campaign.open_page()
     written = campaign.page_input(work, "mine")
@@ -113,6 +119,7 @@ def test_unusual_texts_are_judged_or_refused_in_one_sentence(campaign: Campaign)
         assert campaign.ask_target(work, text).id == attempt.id
 
 
+@pytest.mark.any_database
 def test_a_page_cannot_set_the_context(new_campaign: NewCampaign) -> None:
     campaign = new_campaign("nli")
     work = campaign.open_page()
@@ -120,6 +127,7 @@ def test_a_page_cannot_set_the_context(new_campaign: NewCampaign) -> None:
     assert campaign.ask_target(work, written).fields["premise"] == campaign.context_of(work).fields["premise"]
 
 
+@pytest.mark.any_database
 def test_items_of_other_sessions_are_out_of_reach(campaign: Campaign) -> None:
     mine = campaign.open_page("W1")
     for item in (-1, 1, 999, 2**63, 2**80):
@@ -129,6 +137,7 @@ def test_items_of_other_sessions_are_out_of_reach(campaign: Campaign) -> None:
             campaign.submit_example(mine, PageInput({"text": "x"}), item)
 
 
+@pytest.mark.any_database
 def test_creation_and_validation_items_are_not_mixed_up(campaign: Campaign) -> None:
     campaign.add_example()
     writing, checking = campaign.open_page("W1"), campaign.open_page("W2", kind=HitKind.VALIDATE)
@@ -138,6 +147,7 @@ def test_creation_and_validation_items_are_not_mixed_up(campaign: Campaign) -> N
         judge_item(session, writing, 0, Judgement(label="positive"), now=campaign.now)
 
 
+@pytest.mark.any_database
 def test_nothing_is_remembered_across_items_or_sessions(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(work={"examples_per_hit": 2})
     work, other = campaign.open_page("W1"), campaign.open_page("W2")

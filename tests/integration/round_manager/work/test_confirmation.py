@@ -23,6 +23,7 @@ POSITIVE = Judgement(label="positive")
 NO_GOLD = {"gold_rate": 0.0}
 
 
+@pytest.mark.any_database
 def test_an_example_waits_for_votes_once_its_author_is_confirmed(campaign: Campaign) -> None:
     work = campaign.open_page()
     campaign.clock.advance(MINUTE)
@@ -47,6 +48,7 @@ def test_a_page_that_never_reported_its_time_has_the_time_that_it_was_open(campa
     assert [example.active_ms for example in campaign.rows(Example)] == [None]
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(("share", "status"), [(0.0, ExampleStatus.UNCHECKED), (1.0, ExampleStatus.PENDING)])
 def test_examples_that_did_not_fool_are_checked_at_the_tasks_rate(
     new_campaign: NewCampaign, share: float, status: ExampleStatus
@@ -64,6 +66,7 @@ def test_examples_that_did_not_fool_are_checked_at_the_tasks_rate(
     assert campaign.reload(example).status is status
 
 
+@pytest.mark.any_database
 def test_confirming_again_changes_nothing(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation=NO_GOLD)
     target = campaign.add_example()
@@ -76,6 +79,7 @@ def test_confirming_again_changes_nothing(new_campaign: NewCampaign) -> None:
     assert campaign.rows(AuditEntry, AuditEntry.action == "could not vote") == []
 
 
+@pytest.mark.any_database
 def test_a_forged_worker_is_left_unconfirmed_with_all_that_they_wrote(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(work={"tries_before_skip": 0})
     hit = campaign.add_hit()
@@ -110,6 +114,7 @@ def test_a_forged_worker_id_never_takes_a_real_workers_vote(new_campaign: NewCam
     assert (vote.example_id, vote.worker_id, vote.label) == (example.id, victim.worker_id, "positive")
 
 
+@pytest.mark.any_database
 def test_an_assignment_of_another_worker_confirms_no_session(campaign: Campaign) -> None:
     work = campaign.open_page("W1")
     campaign.write_examples(work)
@@ -119,6 +124,7 @@ def test_an_assignment_of_another_worker_confirms_no_session(campaign: Campaign)
     assert [lease.outcome for lease in campaign.rows(Lease)] == [LeaseEnd.USED]
 
 
+@pytest.mark.any_database
 def test_work_counts_even_if_its_page_was_never_finished(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(work={"examples_per_hit": 2})
     work = campaign.open_page()
@@ -133,6 +139,7 @@ def test_work_counts_even_if_its_page_was_never_finished(new_campaign: NewCampai
     assert campaign.finish_page(work).status is SessionStatus.CONFIRMED
 
 
+@pytest.mark.any_database
 def test_a_confirmation_after_our_own_deadline_counts_too(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation=NO_GOLD)
     campaign.add_example()
@@ -169,6 +176,7 @@ def test_votes_that_can_no_longer_be_cast_are_recorded_and_block_no_others(new_c
     }
 
 
+@pytest.mark.any_database
 def test_a_flag_sends_the_example_to_its_owner_only_when_it_is_confirmed(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation=NO_GOLD)
     example = campaign.add_example()
@@ -181,6 +189,7 @@ def test_a_flag_sends_the_example_to_its_owner_only_when_it_is_confirmed(new_cam
     assert campaign.votes()[0].comment == "two at once"
 
 
+@pytest.mark.any_database
 def test_work_confirmed_after_its_round_closed_is_recorded_and_unchanged(campaign: Campaign) -> None:
     work = campaign.open_page()
     (example,) = campaign.write_examples(work)
@@ -193,6 +202,7 @@ def test_work_confirmed_after_its_round_closed_is_recorded_and_unchanged(campaig
     assert note.after["example"] == example.id
 
 
+@pytest.mark.any_database
 def test_the_same_text_from_a_page_that_was_given_up_counts_once(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(target={"set_by": "annotator"})
     lost = campaign.open_page("W1")
@@ -211,6 +221,7 @@ def test_the_same_text_from_a_page_that_was_given_up_counts_once(new_campaign: N
     )
 
 
+@pytest.mark.any_database
 def test_a_batch_confirms_every_session_in_it(campaign: Campaign) -> None:
     pages = [campaign.open_page(f"W{number}") for number in range(3)]
     for page in pages:
@@ -235,6 +246,7 @@ def test_a_batch_confirms_every_session_in_it(campaign: Campaign) -> None:
     assert {example.status for example in campaign.rows(Example)} == {ExampleStatus.PENDING}
 
 
+@pytest.mark.any_database
 def test_judgements_cannot_be_changed_after_confirmation(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation=NO_GOLD)
     campaign.add_example()

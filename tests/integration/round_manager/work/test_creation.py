@@ -43,12 +43,14 @@ def test_an_example_is_unconfirmed_and_has_the_verdict_that_its_worker_saw(campa
     assert lease.outcome is LeaseEnd.USED
 
 
+@pytest.mark.any_database
 def test_an_example_wants_as_many_votes_as_its_policy_asks_for_first(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation={"policy": "anli", "first_votes": 5})
     (example,) = campaign.write_examples(campaign.open_page())
     assert example.votes_wanted == 2
 
 
+@pytest.mark.any_database
 def test_submitting_twice_gives_one_example_and_another_text_is_refused(campaign: Campaign) -> None:
     work = campaign.open_page()
     text = campaign.page_text(work)
@@ -63,6 +65,7 @@ def test_submitting_twice_gives_one_example_and_another_text_is_refused(campaign
     assert len(campaign.rows(Example)) == 1
 
 
+@pytest.mark.any_database
 def test_a_text_that_the_model_never_saw_is_refused_however_little_it_differs(campaign: Campaign) -> None:
     work = campaign.open_page()
     text = campaign.page_text(work)
@@ -73,6 +76,7 @@ def test_a_text_that_the_model_never_saw_is_refused_however_little_it_differs(ca
     assert campaign.rows(Example) == []
 
 
+@pytest.mark.any_database
 def test_a_text_that_does_not_fool_is_accepted_after_the_required_attempts(campaign: Campaign) -> None:
     work = campaign.open_page()
     with campaign.store.read() as session:
@@ -86,6 +90,7 @@ def test_a_text_that_does_not_fool_is_accepted_after_the_required_attempts(campa
     assert (example.fooled, example.tries) == (False, 3)
 
 
+@pytest.mark.any_database
 def test_explanations_and_extra_fields_are_checked_and_kept(new_campaign: NewCampaign) -> None:
     campaign = new_campaign("hate_speech")
     work = campaign.open_page()
@@ -114,6 +119,7 @@ def test_explanations_and_extra_fields_are_checked_and_kept(new_campaign: NewCam
             campaign.submit_example(work, campaign.page_input(work, text, fields=fields))
 
 
+@pytest.mark.any_database
 def test_the_target_label_comes_from_the_server_and_not_from_the_page(campaign: Campaign) -> None:
     work = campaign.open_page()
     with campaign.store.read() as session:
@@ -124,6 +130,7 @@ def test_the_target_label_comes_from_the_server_and_not_from_the_page(campaign: 
     assert campaign.submit_example(work, lied).label == target
 
 
+@pytest.mark.any_database
 def test_targets_are_distributed_evenly(campaign: Campaign) -> None:
     asked: Counter[str | None] = Counter()
     for number in range(6):
@@ -133,6 +140,7 @@ def test_targets_are_distributed_evenly(campaign: Campaign) -> None:
     assert asked == dict.fromkeys(campaign.spec.label_names, 2)
 
 
+@pytest.mark.any_database
 def test_each_of_several_examples_has_its_own_context(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(work={"examples_per_hit": 3})
     work = campaign.open_page()
@@ -155,6 +163,7 @@ def test_each_of_several_examples_has_its_own_context(new_campaign: NewCampaign)
     assert campaign.finish_page(work).submitted_at == done.submitted_at
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize("again", [" same  words ", "same\u200b words"])
 def test_the_same_text_is_accepted_once_per_worker(new_campaign: NewCampaign, again: str) -> None:
     campaign = new_campaign(work={"examples_per_hit": 2}, target={"set_by": "task"})
@@ -168,6 +177,7 @@ def test_the_same_text_is_accepted_once_per_worker(new_campaign: NewCampaign, ag
         campaign.submit_example(work, texts[1], 1)
 
 
+@pytest.mark.any_database
 def test_no_worker_gets_a_context_twice_unless_the_task_allows_it(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(contexts=3)
     seen = set()
@@ -183,6 +193,7 @@ def test_no_worker_gets_a_context_twice_unless_the_task_allows_it(new_campaign: 
     campaign.open_page("W2")
 
 
+@pytest.mark.any_database
 def test_a_skipped_submitted_or_leased_context_is_not_leased_again_before_confirmation(
     new_campaign: NewCampaign,
 ) -> None:
@@ -200,6 +211,7 @@ def test_a_skipped_submitted_or_leased_context_is_not_leased_again_before_confir
     assert campaign.context_of(campaign.open_page("W2")).id == first.id
 
 
+@pytest.mark.any_database
 def test_an_expired_lease_does_not_count_even_if_it_was_not_ended(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(contexts=3, work={"tries_before_skip": 0}, rounds={"context_strategy": "in_order"})
     first, second, _ = campaign.rows(Context, Context.retired_at.is_(None))
@@ -232,6 +244,7 @@ def test_workers_who_arrive_together_are_spread_over_the_contexts(new_campaign: 
         assert got == order * 2
 
 
+@pytest.mark.any_database
 def test_the_least_fooled_strategy_prefers_least_used_contexts_on_ties(
     new_campaign: NewCampaign,
 ) -> None:
@@ -264,6 +277,7 @@ def test_a_context_can_be_skipped_after_enough_attempts_and_the_next_starts_fres
     assert campaign.ask_target(work, "after the skip").number == 4
 
 
+@pytest.mark.any_database
 def test_a_skip_without_another_context_changes_nothing(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(contexts=1, work={"tries_before_skip": 0})
     work = campaign.open_page()
@@ -294,6 +308,7 @@ def test_drafts_survive_a_reload_and_are_limited_in_size(campaign: Campaign) -> 
         assert items_of(session, work)[0].draft == draft
 
 
+@pytest.mark.any_database
 def test_problem_reports_reach_the_owner_with_their_context_and_are_limited(campaign: Campaign) -> None:
     work = campaign.open_page("W7")
     campaign.clock.set(work.expires_at)
@@ -332,6 +347,7 @@ def test_reports_are_limited_per_page_and_per_hit(campaign: Campaign) -> None:
         report(session, elsewhere, None, "Another HIT's is cut off too.", now=campaign.now)
 
 
+@pytest.mark.any_database
 def test_nothing_is_accepted_after_the_deadline(campaign: Campaign) -> None:
     work = campaign.open_page()
     text = campaign.page_input(work, campaign.page_text(work))
@@ -347,6 +363,7 @@ def test_nothing_is_accepted_after_the_deadline(campaign: Campaign) -> None:
             deed()
 
 
+@pytest.mark.any_database
 def test_no_worker_goes_unpaid_because_their_round_was_closed_while_they_worked(campaign: Campaign) -> None:
     work = campaign.open_page()
     campaign.mark_closed()
@@ -357,6 +374,7 @@ def test_no_worker_goes_unpaid_because_their_round_was_closed_while_they_worked(
     assert campaign.reload(work).status is SessionStatus.CONFIRMED
 
 
+@pytest.mark.any_database
 def test_a_worker_selects_an_answer_and_it_must_be_in_the_passage(new_campaign: NewCampaign) -> None:
     campaign = new_campaign("qa")
     work = campaign.open_page()
@@ -375,6 +393,7 @@ def test_a_worker_selects_an_answer_and_it_must_be_in_the_passage(new_campaign: 
     assert (example.answer, example.fooled) == (right.answer, True)
 
 
+@pytest.mark.any_database
 def test_if_the_worker_chooses_the_label_it_becomes_the_target(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(target={"set_by": "annotator"})
     work = campaign.open_page()

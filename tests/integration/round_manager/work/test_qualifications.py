@@ -68,6 +68,7 @@ def qualify(campaign: Campaign, crowd: FakeCrowd) -> int:
     return grant_passed_quizzes(campaign.store, MARKET, lambda: WorkerAccess(campaign.store, crowd, campaign.clock))
 
 
+@pytest.mark.any_database
 def test_only_one_web_app_at_a_time_asks_the_marketplace(campaign: Campaign, crowd: Watched) -> None:
     pass_quiz(campaign)
     crowd.may_answer.clear()
@@ -91,6 +92,7 @@ def test_concurrent_web_apps_qualify_each_worker_once(campaign: Campaign, crowd:
     assert len(campaign.rows(QualificationGrant)) == len(campaign.rows(AuditEntry, AuditEntry.action == "granted")) == 3
 
 
+@pytest.mark.any_database
 def test_a_grant_by_a_web_app_that_died_is_recorded_later(campaign: Campaign, crowd: Watched) -> None:
     pass_quiz(campaign)
     held = WorkerAccess(campaign.store, crowd, campaign.clock).qualification(campaign.task)
@@ -100,6 +102,7 @@ def test_a_grant_by_a_web_app_that_died_is_recorded_later(campaign: Campaign, cr
     assert len(campaign.rows(QualificationGrant)) == 1
 
 
+@pytest.mark.any_database
 def test_a_worker_whom_another_web_app_qualified_and_the_owner_stopped_is_not_qualified_again(
     campaign: Campaign, crowd: Watched
 ) -> None:
@@ -134,6 +137,7 @@ def test_a_worker_whom_the_marketplace_refuses_blocks_no_other_worker(campaign: 
     assert qualify(campaign, crowd) == 1
 
 
+@pytest.mark.any_database
 def test_with_wrong_keys_no_other_worker_is_attempted(campaign: Campaign, crowd: Watched) -> None:
     for worker in ("W1", "W2"):
         pass_quiz(campaign, worker)

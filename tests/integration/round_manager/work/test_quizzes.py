@@ -40,6 +40,7 @@ def quiz(campaign: Campaign, worker: str = "W1") -> WorkSession:
     return campaign.open_page(worker, kind=HitKind.QUIZ)
 
 
+@pytest.mark.any_database
 def test_a_worker_who_passes_gets_the_qualification_once_confirmed(campaign: Campaign) -> None:
     work = quiz(campaign)
     with pytest.raises(HitIncomplete):
@@ -51,6 +52,7 @@ def test_a_worker_who_passes_gets_the_qualification_once_confirmed(campaign: Cam
     assert waiting(campaign) == [("W1", 100)]
 
 
+@pytest.mark.any_database
 def test_a_score_exactly_at_the_threshold_passes(campaign: Campaign) -> None:
     answers = right(campaign)
     assert campaign.spec.quiz is not None
@@ -61,6 +63,7 @@ def test_a_score_exactly_at_the_threshold_passes(campaign: Campaign) -> None:
     assert (result.right_answers, result.passed) == (int(needed), True)
 
 
+@pytest.mark.any_database
 def test_wrong_answers_are_explained_and_retakes_are_limited(campaign: Campaign) -> None:
     work = quiz(campaign)
     first = take(campaign, work, wrong(campaign))
@@ -86,6 +89,7 @@ def test_after_passing_no_more_answers_are_accepted(campaign: Campaign) -> None:
     assert len(campaign.rows(QuizResult)) == 1
 
 
+@pytest.mark.any_database
 def test_a_worker_who_has_passed_gets_no_second_paid_quiz_and_a_forger_cannot_take_it_from_a_worker(
     campaign: Campaign,
 ) -> None:
@@ -100,6 +104,7 @@ def test_a_worker_who_has_passed_gets_no_second_paid_quiz_and_a_forger_cannot_ta
     assert waiting(campaign) == [("W1", 100)]
 
 
+@pytest.mark.any_database
 def test_answers_that_are_invalid_use_no_attempt(campaign: Campaign) -> None:
     work = quiz(campaign)
     for answers in ([], [0], [*right(campaign), 0], [99] * 4, [-1] * 4, [2**80] * 4):
@@ -108,6 +113,7 @@ def test_answers_that_are_invalid_use_no_attempt(campaign: Campaign) -> None:
     assert left(campaign, work) == 2
 
 
+@pytest.mark.any_database
 def test_no_worker_uses_up_or_passes_the_quiz_for_another_worker(campaign: Campaign) -> None:
     hit = campaign.add_hit(HitKind.QUIZ)
     forged = campaign.open_page("VICTIM", hit=hit)
@@ -123,6 +129,7 @@ def test_no_worker_uses_up_or_passes_the_quiz_for_another_worker(campaign: Campa
     assert left(campaign, quiz(campaign, "VICTIM")) == 2
 
 
+@pytest.mark.any_database
 def test_parallel_attempts_give_no_more_chances_than_sequential_ones(campaign: Campaign) -> None:
     pages = [quiz(campaign) for _ in range(3)]
     for page, answers in zip(pages, (wrong(campaign), wrong(campaign, 2), right(campaign)), strict=True):
@@ -154,6 +161,7 @@ def test_a_worker_who_lost_the_qualification_does_not_regain_it_automatically(ca
     assert waiting(campaign) == []
 
 
+@pytest.mark.any_database
 def test_a_quiz_has_a_deadline_too(campaign: Campaign) -> None:
     work = quiz(campaign)
     campaign.clock.advance(timedelta(hours=1))

@@ -43,6 +43,7 @@ def test_reports_are_listed_newest_first_without_worker_ids(owner: Outfox, campa
     assert "WORKER1" not in ran.out + text
 
 
+@pytest.mark.any_database
 def test_reports_of_a_missing_task_are_refused(owner: Outfox) -> None:
     ran = owner("crowd", "reports", "nothing", "--json")
     assert (ran.code, ran.out, json.loads(ran.err)["code"]) == (2, "", "task_not_found")

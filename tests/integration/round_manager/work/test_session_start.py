@@ -30,6 +30,7 @@ from tests.campaign import MINUTE, Campaign, NewCampaign
 from tests.campaign.pages import items_to_judge, items_to_write
 
 
+@pytest.mark.any_database
 def test_a_page_that_is_loaded_again_has_the_same_session_and_the_same_context(campaign: Campaign) -> None:
     hit = campaign.add_hit()
     first = campaign.open_page(hit=hit)
@@ -42,6 +43,7 @@ def test_a_page_that_is_loaded_again_has_the_same_session_and_the_same_context(c
         assert find_session(session, first.public_id).id == first.id
 
 
+@pytest.mark.any_database
 def test_another_worker_or_another_assignment_has_a_session_of_its_own(campaign: Campaign) -> None:
     hit = campaign.add_hit()
     pages = [
@@ -62,6 +64,7 @@ def test_a_blocked_worker_is_refused_also_on_a_page_that_was_open(campaign: Camp
     campaign.open_page("W2", hit=campaign.add_hit())
 
 
+@pytest.mark.any_database
 def test_a_hit_that_is_not_on_the_marketplace_is_not_opened(campaign: Campaign) -> None:
     unposted: dict[str, Any] = {"external_id": None, "posted_at": None}
     for changes in (
@@ -74,6 +77,7 @@ def test_a_hit_that_is_not_on_the_marketplace_is_not_opened(campaign: Campaign) 
             campaign.open_page(hit=campaign.add_hit(**changes))
 
 
+@pytest.mark.any_database
 def test_a_worker_who_arrives_before_the_posting_is_recorded_gets_their_page(campaign: Campaign) -> None:
     being_posted: dict[str, Any] = {
         "status": HitStatus.PLANNED,
@@ -84,6 +88,7 @@ def test_a_worker_who_arrives_before_the_posting_is_recorded_gets_their_page(cam
     assert campaign.open_page(hit=campaign.add_hit(**being_posted)).status is SessionStatus.OPEN
 
 
+@pytest.mark.any_database
 def test_a_closed_round_accepts_no_worker(campaign: Campaign) -> None:
     hit = campaign.add_hit()
     campaign.mark_closed()
@@ -101,6 +106,7 @@ def test_invalid_marketplace_ids_are_refused(campaign: Campaign) -> None:
     assert campaign.rows(Worker) == []
 
 
+@pytest.mark.any_database
 def test_work_already_collected_is_not_restarted(campaign: Campaign) -> None:
     hit = campaign.add_hit()
     work = campaign.open_page("W1", hit=hit)
@@ -110,6 +116,7 @@ def test_work_already_collected_is_not_restarted(campaign: Campaign) -> None:
     assert campaign.open_page("W1", hit=hit).status is SessionStatus.CONFIRMED
 
 
+@pytest.mark.any_database
 def test_active_time_is_never_more_than_has_passed_and_never_less_than_before(campaign: Campaign) -> None:
     work = campaign.open_page()
     campaign.clock.advance(MINUTE)
@@ -135,6 +142,7 @@ def test_an_expired_page_ends_with_its_leases_and_blocks_nothing(new_campaign: N
     assert campaign.context_of(campaign.open_page("W1")).id == campaign.context_of(work).id
 
 
+@pytest.mark.any_database
 def test_a_reassigned_assignment_restarts_and_keeps_submitted_examples(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(contexts=2, work={"examples_per_hit": 2})
     hit = campaign.add_hit()
@@ -157,6 +165,7 @@ def test_a_reassigned_assignment_restarts_and_keeps_submitted_examples(new_campa
     assert campaign.finish_page(again).status is SessionStatus.SUBMITTED
 
 
+@pytest.mark.any_database
 def test_expired_judgements_are_requested_again(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation={"gold_rate": 0.0})
     campaign.add_example(wanted=1)
@@ -174,6 +183,7 @@ def test_expired_judgements_are_requested_again(new_campaign: NewCampaign) -> No
         campaign.open_page("V1", hit=hit)
 
 
+@pytest.mark.any_database
 def test_an_expired_page_does_not_restart_once_its_round_is_closed(campaign: Campaign) -> None:
     hit = campaign.add_hit()
     work = campaign.open_page(hit=hit)
@@ -182,6 +192,7 @@ def test_an_expired_page_does_not_restart_once_its_round_is_closed(campaign: Cam
     assert campaign.open_page(hit=hit).expires_at == work.expires_at
 
 
+@pytest.mark.any_database
 def test_a_quiz_answered_in_time_can_still_be_submitted(campaign: Campaign) -> None:
     hit = campaign.add_hit(HitKind.QUIZ)
     work = campaign.open_page(hit=hit)
@@ -193,6 +204,7 @@ def test_a_quiz_answered_in_time_can_still_be_submitted(campaign: Campaign) -> N
     assert campaign.finish_page(campaign.open_page(hit=hit)).status is SessionStatus.SUBMITTED
 
 
+@pytest.mark.any_database
 def test_submissions_unknown_to_the_marketplace_stay_unconfirmed_once_the_hit_is_finished(
     new_campaign: NewCampaign,
 ) -> None:
@@ -230,6 +242,7 @@ def test_forged_pages_do_not_leave_a_worker_without_contexts(new_campaign: NewCa
     assert campaign.context_of(campaign.open_page("W1")).id == campaign.context_of(forged[2]).id
 
 
+@pytest.mark.any_database
 def test_free_contexts_precede_those_on_the_workers_other_pages(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(contexts=2, rounds={"context_strategy": "in_order"})
     first, second = campaign.rows(Context, Context.retired_at.is_(None))
@@ -238,6 +251,7 @@ def test_free_contexts_precede_those_on_the_workers_other_pages(new_campaign: Ne
     assert [campaign.context_of(campaign.open_page("W1")).id for _ in range(3)] == [first.id, second.id, first.id]
 
 
+@pytest.mark.any_database
 def test_a_page_that_lost_its_context_does_not_get_it_back_on_a_skip(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(contexts=1, work={"tries_before_skip": 0})
     first, second = campaign.open_page("W1"), campaign.open_page("W1")
@@ -246,6 +260,7 @@ def test_a_page_that_lost_its_context_does_not_get_it_back_on_a_skip(new_campaig
         skip(session, first, 0, now=campaign.now)
 
 
+@pytest.mark.any_database
 def test_a_context_reserved_in_label_studio_is_not_taken_over(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(contexts=1)
     (context,) = campaign.rows(Context, Context.retired_at.is_(None))
@@ -257,6 +272,7 @@ def test_a_context_reserved_in_label_studio_is_not_taken_over(new_campaign: NewC
         campaign.open_page("W1")
 
 
+@pytest.mark.any_database
 def test_a_link_opened_under_many_names_reserves_only_its_hits_votes(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation={"gold_rate": 0.0}, work={"validations_per_hit": 2})
     for _ in range(4):
@@ -276,6 +292,7 @@ def test_a_link_opened_under_many_names_reserves_only_its_hits_votes(new_campaig
     assert [vote.label for vote in campaign.votes()] == ["positive", "positive"]
 
 
+@pytest.mark.any_database
 def test_each_assignment_of_a_hit_reserves_its_own_votes(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation={"gold_rate": 0.0}, work={"validations_per_hit": 1})
     for _ in range(3):
@@ -297,5 +314,6 @@ def judged(campaign: Campaign, page: WorkSession) -> list[int]:
     return [row.example_id for row in campaign.rows(WorkItem, WorkItem.session_id == page.id)]
 
 
+@pytest.mark.any_database
 def test_a_quiz_page_needs_no_round(campaign: Campaign) -> None:
     assert campaign.open_page(hit=campaign.add_hit(HitKind.QUIZ, round_id=None)).status is SessionStatus.OPEN

@@ -1,5 +1,7 @@
 """Work that was submitted directly at the marketplace is distinguished from work that was done on its page."""
 
+import pytest
+
 from round_manager.crowd.reviews import undecided
 from round_manager.models import HitKind
 from round_manager.work.quizzes import take_quiz
@@ -15,6 +17,7 @@ def unfinished(campaign: Campaign, *, our_pages: bool = True) -> list[str]:
     return [one.assignment_id for one in found if one.page_unfinished]
 
 
+@pytest.mark.any_database
 def test_a_creation_page_is_finished_with_its_last_example(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(work={"examples_per_hit": 2})
     done, half = campaign.open_page("W1"), campaign.open_page("W2")
@@ -28,6 +31,7 @@ def test_a_creation_page_is_finished_with_its_last_example(new_campaign: NewCamp
     assert unfinished(campaign, our_pages=False) == []
 
 
+@pytest.mark.any_database
 def test_a_validation_page_is_finished_with_its_last_judgement(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation={"gold_rate": 0.0})
     for _ in range(2):
@@ -51,6 +55,7 @@ def test_a_quiz_is_finished_when_it_is_answered_correctly_or_not(campaign: Campa
     assert unfinished(campaign) == [untouched.claimed_assignment]
 
 
+@pytest.mark.any_database
 def test_another_workers_page_does_not_count(campaign: Campaign) -> None:
     page = campaign.open_page("FORGED")
     campaign.write_examples(page)
@@ -58,6 +63,7 @@ def test_another_workers_page_does_not_count(campaign: Campaign) -> None:
     assert unfinished(campaign) == [page.claimed_assignment]
 
 
+@pytest.mark.any_database
 def test_a_worker_who_was_at_work_when_the_round_was_closed_has_done_enough(campaign: Campaign) -> None:
     page = campaign.open_page()
     campaign.confirm(page)

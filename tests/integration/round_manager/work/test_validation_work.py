@@ -34,6 +34,7 @@ def given(campaign: Campaign) -> list[int]:
     return [row.example_id for row in campaign.rows(WorkItem, WorkItem.session_id == last)]
 
 
+@pytest.mark.any_database
 def test_a_page_shows_the_text_without_its_author_or_target(new_campaign: NewCampaign) -> None:
     campaign = new_campaign("nli", validation=NO_GOLD)
     example = campaign.add_example(label="neutral", explanation={"why_right": "secret"})
@@ -44,6 +45,7 @@ def test_a_page_shows_the_text_without_its_author_or_target(new_campaign: NewCam
     assert set(vars(item)) == {"item", "fields", "draft", "judgement"}
 
 
+@pytest.mark.any_database
 def test_no_worker_judges_their_own_example_or_one_twice(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation=NO_GOLD)
     own, voted, fresh = campaign.add_example("W1"), campaign.add_example(), campaign.add_example()
@@ -58,6 +60,7 @@ def test_no_worker_judges_their_own_example_or_one_twice(new_campaign: NewCampai
         campaign.open_validation_page("W1")
 
 
+@pytest.mark.any_database
 def test_no_worker_gets_an_example_that_is_leased_to_them_elsewhere(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation=NO_GOLD)
     examples = [campaign.add_example(), campaign.add_example()]
@@ -69,6 +72,7 @@ def test_no_worker_gets_an_example_that_is_leased_to_them_elsewhere(new_campaign
     assert given(campaign) == [examples[1].id]
 
 
+@pytest.mark.any_database
 def test_no_more_workers_are_asked_than_votes_are_wanted(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation=NO_GOLD)
     campaign.add_example(wanted=2)
@@ -85,6 +89,7 @@ def test_no_more_workers_are_asked_than_votes_are_wanted(new_campaign: NewCampai
     assert campaign.open_validation_page("V3").status == "open"
 
 
+@pytest.mark.any_database
 def test_a_submitted_judgement_keeps_its_lease_for_an_hour(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation=NO_GOLD)
     campaign.add_example(wanted=1)
@@ -98,6 +103,7 @@ def test_a_submitted_judgement_keeps_its_lease_for_an_hour(new_campaign: NewCamp
     campaign.open_validation_page("V2")
 
 
+@pytest.mark.any_database
 def test_examples_that_are_not_pending_are_not_handed_out(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation=NO_GOLD)
     for status in (ExampleStatus.UNCONFIRMED, ExampleStatus.UNCHECKED, ExampleStatus.FLAGGED):
@@ -117,6 +123,7 @@ def test_the_oldest_come_first_and_each_worker_sees_them_in_another_order(new_ca
     assert len({tuple(order) for order in orders}) > 1
 
 
+@pytest.mark.any_database
 def test_a_judgement_can_be_changed_until_it_is_submitted_and_must_be_one_that_the_task_knows(
     new_campaign: NewCampaign,
 ) -> None:
@@ -148,6 +155,7 @@ def test_a_judgement_can_be_changed_until_it_is_submitted_and_must_be_one_that_t
         campaign.judge_all(work, POSITIVE)
 
 
+@pytest.mark.any_database
 def test_nothing_is_judged_after_the_deadline(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation=NO_GOLD)
     campaign.add_example()
@@ -157,6 +165,7 @@ def test_nothing_is_judged_after_the_deadline(new_campaign: NewCampaign) -> None
         campaign.judge_all(work, POSITIVE)
 
 
+@pytest.mark.any_database
 def test_an_answer_must_be_a_span_of_the_passage(new_campaign: NewCampaign) -> None:
     campaign = new_campaign("qa", validation=NO_GOLD)
     campaign.add_example()
@@ -175,6 +184,7 @@ def test_an_answer_must_be_a_span_of_the_passage(new_campaign: NewCampaign) -> N
     assert vote.answer == {"text": "A", "start": 0, "end": 1}
 
 
+@pytest.mark.any_database
 def test_gold_is_mixed_in_at_the_tasks_rate(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation={"gold_rate": 0.3}, work={"validations_per_hit": 5})
     pack = built_in_pack("sentiment")
@@ -242,6 +252,7 @@ def test_no_worker_gets_the_same_gold_twice(new_campaign: NewCampaign) -> None:
     assert len(rows) == 6
 
 
+@pytest.mark.any_database
 def test_gold_answers_count_once_the_marketplace_has_confirmed_the_worker(new_campaign: NewCampaign) -> None:
     campaign = new_campaign(validation={"gold_rate": 0.6}, work={"validations_per_hit": 5})
     seed = [row for row in built_in_pack("sentiment").seed if row.label == "positive"][:2]

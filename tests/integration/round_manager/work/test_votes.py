@@ -39,6 +39,7 @@ def status_of(campaign: Campaign, example: int) -> ExampleStatus:
         return session.get_one(Example, example).status
 
 
+@pytest.mark.any_database
 def test_a_vote_is_kept_and_leaves_the_example_pending(campaign: Campaign) -> None:
     example = example_of(campaign)
     kept = vote(campaign, example, label="positive", comment="  ", active_ms=4_000)
@@ -46,6 +47,7 @@ def test_a_vote_is_kept_and_leaves_the_example_pending(campaign: Campaign) -> No
     assert status_of(campaign, example) is ExampleStatus.PENDING
 
 
+@pytest.mark.any_database
 def test_a_flag_sends_the_example_to_its_owner(campaign: Campaign) -> None:
     example = example_of(campaign)
     kept = vote(campaign, example, flag="It makes no sense", comment="Really not.")
@@ -53,6 +55,7 @@ def test_a_flag_sends_the_example_to_its_owner(campaign: Campaign) -> None:
     assert status_of(campaign, example) is ExampleStatus.FLAGGED
 
 
+@pytest.mark.any_database
 def test_a_flag_does_not_undo_a_decision(campaign: Campaign) -> None:
     example = example_of(campaign)
     with campaign.store.write() as session:
@@ -62,11 +65,13 @@ def test_a_flag_does_not_undo_a_decision(campaign: Campaign) -> None:
     assert status_of(campaign, example) is ExampleStatus.VERIFIED
 
 
+@pytest.mark.any_database
 def test_no_validator_judges_their_own_example(campaign: Campaign) -> None:
     with pytest.raises(VoteRefused, match="their own"):
         vote(campaign, example_of(campaign), campaign.author, label="positive")
 
 
+@pytest.mark.any_database
 def test_no_validator_judges_an_example_twice(campaign: Campaign) -> None:
     example = example_of(campaign)
     vote(campaign, example, label="positive")
@@ -92,6 +97,7 @@ def test_an_invalid_vote_is_refused(campaign: Campaign, judgement: dict[str, Any
         vote(campaign, example_of(campaign), **judgement)
 
 
+@pytest.mark.any_database
 def test_an_answer_in_a_vote_is_a_span_of_the_passage(new_campaign: NewCampaign) -> None:
     qa = new_campaign("qa", label_studio=True)
     example = example_of(qa)
@@ -101,6 +107,7 @@ def test_an_answer_in_a_vote_is_a_span_of_the_passage(new_campaign: NewCampaign)
     assert kept.answer == qa.last_word(qa.context)
 
 
+@pytest.mark.any_database
 def test_a_closed_round_accepts_no_votes(campaign: Campaign) -> None:
     example = example_of(campaign)
     for status, moment in ((RoundStatus.VALIDATING, "validating_at"), (RoundStatus.CLOSED, "closed_at")):

@@ -58,6 +58,7 @@ def test_the_same_text_with_another_target_is_another_one(site: WorkSite) -> Non
     assert page.refused("/items/0/tries", stale) == CHANGED
 
 
+@pytest.mark.any_database
 def test_a_mark_stays_the_same_while_its_text_does(site: WorkSite) -> None:
     page = site.open("W1")
     body = page.fooling()
@@ -67,6 +68,7 @@ def test_a_mark_stays_the_same_while_its_text_does(site: WorkSite) -> None:
     assert page.mark() == site.open("W1", page.hit).mark() == {"mark": body["mark"]}
 
 
+@pytest.mark.any_database
 def test_a_text_skipped_while_the_model_runs_is_reported_and_uses_no_attempt(site: WorkSite) -> None:
     hold = Hold()
     site.predictor._before = hold
@@ -102,6 +104,7 @@ def test_a_call_that_does_not_say_what_its_page_shows_is_refused(
     assert page.state()["items"][0]["draft"] is None
 
 
+@pytest.mark.any_database
 def test_validation_items_need_no_mark(site: WorkSite) -> None:
     site.campaign.add_example("AUTHOR")
     page = site.open("W1", kind=HitKind.VALIDATE)
