@@ -14,7 +14,7 @@ from tests.fakes.label_studio_adapter import Adapters, adapters, tidy_studio
 __all__ = ["adapters", "tidy_studio"]
 
 
-def test_a_restart_of_label_studio_loses_nothing(adapters: Adapters) -> None:
+def test_a_restart_of_label_studio_loses_nothing_and_takes_the_same_port(adapters: Adapters) -> None:
     adapter = adapters(contexts=3)
     made = adapter.connect()
     adapter.push()
@@ -26,6 +26,7 @@ def test_a_restart_of_label_studio_loses_nothing(adapters: Adapters) -> None:
         if len(adapter.judge.asked) == 1:
             adapter.studio.server.stop()
 
+    seen: list[str] = []
     adapter.judge.before = stop_after_one
     direct = SdkLabelStudio(adapter.studio.server.url, adapter.studio.server.token)
     try:
@@ -37,8 +38,10 @@ def test_a_restart_of_label_studio_loses_nothing(adapters: Adapters) -> None:
         away = adapter.status()
         assert (away.user, away.retry) == (None, True)
         assert away.projects[0].last_error or away.projects[1].last_error
+        adapter.studio.server.check()  # its port is free again
     finally:
-        adapter.studio.server.start()
+        adapter.studio.server.start(lambda what, _seconds: seen.append(what))
+    assert set(seen) == {"Label Studio is starting"}, "it migrates nothing"
     adapter.sync()
     assert len(adapter.rows(Example)) == 3
     assert all(one.last_error is None for one in adapter.status().projects)

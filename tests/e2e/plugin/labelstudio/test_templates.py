@@ -40,8 +40,8 @@ def test_label_studio_accepts_the_template_its_task_annotation_and_prediction(
     assert prediction["model_version"] == f"{name}-sample"
 
 
-# The tests of the live loop cover creation tasks before a text is written.
-@every_pack
+# The tests of the live loop cover creation tasks before a text is written, and the tests below the other packs.
+@pytest.mark.parametrize("name", ["qa", "hate_speech"])
 def test_a_task_to_check_shows_in_chromium_without_an_error(
     studio: Studio, page: Page, labelling: OpenTask, screenshot: Callable[[str], Path], name: str
 ) -> None:
@@ -83,8 +83,11 @@ def test_the_editor_shows_a_stored_annotation(
 def test_a_validator_has_to_choose_either_a_label_or_a_flag(studio: Studio, page: Page, labelling: OpenTask) -> None:
     pack = find_pack("sentiment")
     project = studio.projects.ensure_project(pack, "validate")
-    (task_id,) = studio.projects.import_tasks(project, [sample_task(pack, "validate")])
-    labelling(project, task_id)
+    task = sample_task(pack, "validate")
+    (task_id,) = studio.projects.import_tasks(project, [task])
+    complaints = labelling(project, task_id)
+    _expect_shown(page, pack, task)
+    assert complaints.heard == []
 
     expect(page.get_by_role("button", name="Submit")).to_be_disabled()
     page.locator("textarea[name=comment]").fill("Hard to say.")
@@ -108,8 +111,11 @@ def test_a_validator_has_to_choose_either_a_label_or_a_flag(studio: Studio, page
 def test_a_label_is_stored_by_its_name(studio: Studio, page: Page, labelling: OpenTask) -> None:
     pack = find_pack("nli")
     project = studio.projects.ensure_project(pack, "validate")
-    (task_id,) = studio.projects.import_tasks(project, [sample_task(pack, "validate")])
-    labelling(project, task_id)
+    task = sample_task(pack, "validate")
+    (task_id,) = studio.projects.import_tasks(project, [task])
+    complaints = labelling(project, task_id)
+    _expect_shown(page, pack, task)
+    assert complaints.heard == []
 
     page.get_by_text("Definitely incorrect", exact=True).click()
     submit(page)
