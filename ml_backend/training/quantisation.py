@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -121,21 +120,64 @@ def rank_products(model: onnx.ModelProto, rows: Sequence[Mapping[str, TokenArray
 
     A product is measured by the mean squared change of the network's scores if only this product is rounded.
     """
-    exact = _scores(model, rows)
-    moved = {}
-    weights = {one.name for one in model.graph.initializer}
-    with TemporaryDirectory(prefix="outfox-products-") as folder:
-        path = Path(folder) / "one.onnx"
-        for node in model.graph.node:
-            if node.op_type == "MatMul" and node.input[1] in weights:
-                round_weights(model, path, only=[node.name])
-                moved[node.name] = float(np.mean((_scores(path, rows) - exact) ** 2))
+    switched, switches = _switched(model)
+    session = _session(switched.SerializeToString())
+
+    def scores(rounded_product: str | None) -> Channels:
+        chosen = {switch: np.array(name == rounded_product) for name, switch in switches.items()}
+        return np.concatenate([values.ravel() for row in rows for values in session.run(None, {**row, **chosen})])
+
+    exact = scores(None)
+    moved = {name: float(np.mean((scores(name) - exact) ** 2)) for name in switches}
     return sorted(moved, key=lambda name: (-moved[name], name))
 
 
-def _scores(model: onnx.ModelProto | Path, rows: Sequence[Mapping[str, TokenArray]]) -> Channels:
-    session = _session(str(model) if isinstance(model, Path) else model.SerializeToString())
-    return np.concatenate([values.ravel() for row in rows for values in session.run(None, row)])
+def _switched(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
+    """Return a network that rounds each product if its switch, an extra input, is on; and the switches by product.
+
+    One network with switches is loaded once. A network for each product would be written and loaded as often as there
+    are products, which takes longer than a small training.
+    """
+    switched: onnx.ModelProto = onnx.ModelProto.FromString(model.SerializeToString())
+    graph = switched.graph
+    weights = {one.name: one for one in graph.initializer}
+    switches: dict[str, str] = {}
+    for node in graph.node:
+        if node.op_type != "MatMul" or node.input[1] not in weights:
+            continue
+        switch = switches[node.name] = f"{node.name}/is_rounded"
+        graph.input.append(helper.make_tensor_value_info(switch, onnx.TensorProto.BOOL, []))
+        exact = NodeProto.FromString(node.SerializeToString())
+        exact.output[0] = f"{node.name}/exact"
+        branches = {
+            "then_branch": _rounded_product(node, numpy_helper.to_array(weights[node.input[1]])),
+            "else_branch": _branch([exact]),
+        }
+        node.CopyFrom(helper.make_node("If", [switch], list(node.output), name=node.name, **branches))
+    return switched, switches
+
+
+def _rounded_product(node: NodeProto, weight: npt.NDArray[np.float32]) -> onnx.GraphProto:
+    """Return the product as its int8 form computes it, in floating point."""
+    whole, scales = rounded(weight, axis=1)
+    of = {
+        part: f"{node.name}/{part}" for part in ("whole", "scales", "weight", "int8", "scale", "zero", "given", "out")
+    }
+    nodes = [
+        helper.make_node("DequantizeLinear", [of["whole"], of["scales"]], [of["weight"]], axis=1),
+        helper.make_node("DynamicQuantizeLinear", [node.input[0]], [of["int8"], of["scale"], of["zero"]]),
+        helper.make_node("DequantizeLinear", [of["int8"], of["scale"], of["zero"]], [of["given"]]),
+        helper.make_node("MatMul", [of["given"], of["weight"]], [of["out"]]),
+    ]
+    constants = [numpy_helper.from_array(whole, of["whole"]), numpy_helper.from_array(scales, of["scales"])]
+    return _branch(nodes, constants)
+
+
+def _branch(nodes: Sequence[NodeProto], constants: Sequence[onnx.TensorProto] = ()) -> onnx.GraphProto:
+    """Return a branch of an If node; its output is that of its last node."""
+    name = nodes[-1].output[0]
+    output = helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, None)
+    return helper.make_graph(list(nodes), name, [], [output], list(constants))
 
 
 def _session(model: str | bytes) -> Any:
@@ -165,10 +207,10 @@ def _largest(
 LARGEST = 64
 
 
-def round_weights(model: onnx.ModelProto, path: Path, *, keep: Sequence[str] = (), only: Sequence[str] = ()) -> None:
+def round_weights(model: onnx.ModelProto, path: Path, *, keep: Sequence[str] = ()) -> None:
     """Write the network in int8 with a scale per channel, byte for byte as quantize_dynamic would.
 
-    The nodes in `keep` stay in fp32; with `only`, all others do.
+    The nodes in `keep` stay in fp32.
     """
     quantizer = _Quantizer(
         update_opset_version(save_and_reload_model_with_shape_infer(model), QuantType.QInt8),
@@ -179,7 +221,7 @@ def round_weights(model: onnx.ModelProto, path: Path, *, keep: Sequence[str] = (
         weight_qType=QuantType.QInt8,
         activation_qType=QuantType.QUInt8,
         tensors_range=None,
-        nodes_to_quantize=list(only),
+        nodes_to_quantize=[],
         nodes_to_exclude=list(keep),
         op_types_to_quantize=list(IntegerOpsRegistry),
         extra_options={"MatMulConstBOnly": True},
