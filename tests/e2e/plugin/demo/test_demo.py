@@ -21,7 +21,7 @@ from tests.conftest import Outfox, replace_in
 from tests.e2e.end_state import broken_promises
 from tests.e2e.first_start import FirstStart
 from tests.e2e.killer import Killer, at_large
-from tests.e2e.running_demo import DEMO, TRAINING, RunningDemo, about, is_up, running_demo, until
+from tests.e2e.running_demo import TRAINING, RunningDemo, about, is_up, running_demo, until
 from tests.e2e.visitor import Visitor
 
 SECONDS_TO_PLAY = 900
@@ -29,8 +29,8 @@ SECONDS_TO_PLAY = 900
 EXAMPLES = 5
 ROUNDS = 2
 WORKERS = 8
-# The other servers are killed by tests of their own, and all of them by `make bench-loop`.
-KILLED = ("serve", "manage", TRAINING, DEMO)
+# Others are killed by tests of their own; `make bench-loop` kills everything, the demo itself included.
+KILLED = ("serve", "manage", TRAINING)
 # Every n-th row of the seed.
 SEED_PART = 5
 
