@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Every process that a test starts would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test suite check unit test-postgresql docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-crash bench-crowd bench-pages bench-rounds bench-loop bench-load fuzz lock sbom audit
+.PHONY: help setup demo test suite check unit test-postgresql docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-drip bench-crash bench-crowd bench-pages bench-rounds bench-loop bench-load fuzz lock sbom audit
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -80,6 +80,9 @@ bench-serve: setup ## our backend, the official SDK's request path, plain torch,
 
 bench-rotate: setup ## 100 rotations under load: failed, mismatched and stale answers
 	$(BIN)/python tests/bench/rotate.py
+
+bench-drip: setup ## 500 slow connections on each server: the latency of other requests with and without them
+	$(BIN)/python tests/bench/drip.py
 
 bench-crash: setup ## 200 HITs posted, approved and paid by a process that is killed 60 times
 	$(BIN)/python tests/bench/crash.py

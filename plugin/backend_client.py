@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 import requests
+from requests.adapters import HTTPAdapter
 
 from common.errors import Hint
 from ml_backend.errors import VerdictError
 from ml_backend.judge import JudgeRequest
+from ml_backend.serving.request_threads import MAX_WAITING, waiting_for_server
 from ml_backend.verdict import Verdict, VerdictSigner
 from plugin.errors import PluginError
 from plugin.settings import PREFIX, Settings
@@ -68,6 +70,8 @@ class BackendJudge:
         self._session.auth = auth
         # Ignore the machine's proxy and ~/.netrc: they are not meant for the backend.
         self._session.trust_env = False
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, HTTPAdapter(pool_maxsize=MAX_WAITING))
 
     def judge(self, request: JudgeRequest) -> Verdict:
         """Return the verdict, signed for the request's holder."""
@@ -81,7 +85,8 @@ class BackendJudge:
     def _ask(self, url: str, request: JudgeRequest) -> str:
         body = {"fields": dict(request.fields), "target": request.target, "holder": request.holder}
         try:
-            response = self._session.post(url, json=body, timeout=(CONNECT_TIMEOUT, READ_TIMEOUT))
+            with waiting_for_server():
+                response = self._session.post(url, json=body, timeout=(CONNECT_TIMEOUT, READ_TIMEOUT))
         except requests.RequestException as error:
             raise BackendUnavailable("the model does not answer at the moment") from error
         if response.status_code in BUSY:

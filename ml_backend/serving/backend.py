@@ -14,6 +14,7 @@ from common.clock import Clock
 from ml_backend.serving.attempt_forwarder import AttemptForwarder
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.auth import BasicAuth
+from ml_backend.serving.connections import DEFAULT_LIMITS, ConnectionLimits
 from ml_backend.serving.feedback_cache import FeedbackCache, MemoryCache, SharedCache
 from ml_backend.serving.limiter import ConcurrencyLimiter
 from ml_backend.serving.metrics import Metrics
@@ -134,7 +135,14 @@ class Backend:
             self._outbox.close()
 
 
-def serve(config: BackendConfig, listening: socket.socket, *, workers: int = 1, grace: int = 30) -> None:
+def serve(
+    config: BackendConfig,
+    listening: socket.socket,
+    *,
+    workers: int = 1,
+    grace: int = 30,
+    limits: ConnectionLimits = DEFAULT_LIMITS,
+) -> None:
     """Serve until SIGTERM or SIGINT, then finish within `grace` seconds; this call ends the process."""
 
     def start_worker(shared: Path) -> Backend:
@@ -144,5 +152,5 @@ def serve(config: BackendConfig, listening: socket.socket, *, workers: int = 1, 
         if config.outbox and config.deliver:
             AttemptForwarder(config.outbox, config.deliver, on_count=Metrics().attempts).run(wait)
 
-    processes = Workers(NAME, workers, config.at_once + config.room + SPARE_THREADS, grace)
+    processes = Workers(NAME, workers, config.at_once + config.room + SPARE_THREADS, grace, limits)
     serve_processes(start_worker, listening, processes, forward if config.outbox and config.deliver else None)

@@ -1,7 +1,7 @@
 """WSGI middleware of the backend: request ids, authentication, logging and metrics, and a fast path for predictions.
 
 Predict calls are answered here without Flask, whose routing and request objects would take longer than the rest of the
-call. Other requests go on to Flask. Bodies are read completely, in bounded time and memory, as JSON only.
+call. Other requests go on to Flask. Bodies are parsed in bounded memory, as JSON only.
 """
 
 import json
@@ -16,7 +16,7 @@ from itertools import count
 from typing import Any
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from ml_backend.errors import BackendError, BodyTimeout, InvalidRequest, RequestTooLarge, TooManyWrongPasswords
+from ml_backend.errors import BackendError, InvalidRequest, RequestTooLarge, TooManyWrongPasswords
 from ml_backend.serving.auth import BasicAuth, WrongPasswordLimiter
 from ml_backend.serving.limiter import ConcurrencyLimiter
 from ml_backend.serving.metrics import PREDICT, Metrics
@@ -26,8 +26,6 @@ from ml_backend.serving.service import VerdictService
 MAX_BYTES = 16_000_000
 # Parsing a body of many small parts takes twenty times its size in memory: large ones are parsed one at a time.
 LARGE_BYTES = 1_000_000
-MAX_DISCARDED_BYTES = 100_000_000
-IDLE_SECONDS = 10.0
 
 Environ = Mapping[str, Any]
 REQUEST_ID = "outfox.request_id"
@@ -45,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class BodyReader:
-    """Reads the bodies of requests."""
+    """Parses the bodies of requests, which the server has received completely."""
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
@@ -54,55 +52,20 @@ class BodyReader:
     def json(self, environ: Environ, deadline: float) -> object:
         """Return the parsed body; raise a RequestRefused if it cannot be read."""
         length = _length(environ)
-        if length is not None and length > self._max_bytes:
-            _discard(environ, deadline)
-            raise self._too_large()
-        if length is not None and length <= LARGE_BYTES:
-            return _parsed(_read(environ, length))
+        if length > self._max_bytes:
+            raise RequestTooLarge(f"the body is larger than {self._max_bytes:,} bytes; send fewer tasks at a time")
+        body: bytes = environ["wsgi.input"].read(length)
+        if length <= LARGE_BYTES:
+            return _parsed(body)
         with self._large.slot(deadline):
-            body = _read(environ, self._max_bytes + 1 if length is None else length, exact=length is not None)
-            if len(body) > self._max_bytes:
-                raise self._too_large()
             return _parsed(body)
 
-    def _too_large(self) -> RequestTooLarge:
-        return RequestTooLarge(f"the body is larger than {self._max_bytes:,} bytes; send fewer tasks at a time")
 
-
-def _length(environ: Environ) -> int | None:
-    """Return the body's length; None for a chunked body."""
-    length = environ.get("CONTENT_LENGTH") or ""
-    if not length and "chunked" in environ.get("HTTP_TRANSFER_ENCODING", "").lower():
-        return None
-    if not length.isascii() or not (length or "0").isdigit() or len(length) > 18:
+def _length(environ: Environ) -> int:
+    length = environ.get("CONTENT_LENGTH") or "0"
+    if not length.isascii() or not length.isdigit() or len(length) > 18:
         raise InvalidRequest("Content-Length is not a number")
-    return int(length or 0)
-
-
-def _read(environ: Environ, size: int, *, exact: bool = True) -> bytes:
-    connection = environ.get("gunicorn.socket")
-    if connection is not None:
-        # A client that stops sending must not occupy a thread.
-        connection.settimeout(IDLE_SECONDS)
-    try:
-        body: bytes = environ["wsgi.input"].read(size)
-    except TimeoutError as error:
-        raise BodyTimeout("the body did not arrive in time; send it again") from error
-    except Exception as error:  # The server in front may raise anything for a body that breaks off.
-        raise InvalidRequest("the body cannot be read; send it again") from error
-    if exact and len(body) < size:
-        raise InvalidRequest("the body is shorter than its Content-Length; send it again")
-    return body
-
-
-def _discard(environ: Environ, deadline: float) -> None:
-    """Read and discard a refused body, within limits: many clients read no response while they are sending."""
-    left = MAX_DISCARDED_BYTES
-    while left > 0 and time.monotonic() < deadline:
-        piece = len(_read(environ, 65_536, exact=False))
-        if not piece:
-            return
-        left -= piece
+    return int(length)
 
 
 def _parsed(body: bytes) -> object:

@@ -1,17 +1,12 @@
-"""Worker processes that serve a web application under gunicorn, with graceful shutdown."""
+"""Worker processes that serve a web application, managed by gunicorn, with graceful shutdown."""
 
 import logging
 import os
-import select
 import shutil
 import signal
 import socket
-import struct
-import sys
 import tempfile
-import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,11 +15,11 @@ from wsgiref.types import WSGIApplication
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from gunicorn.glogging import Logger
-from gunicorn.http.errors import ParseException
-from gunicorn.workers.gthread import ThreadWorker
+from gunicorn.workers.base import Worker
 
 from ml_backend.errors import BackendError
-from ml_backend.serving import middleware
+from ml_backend.serving.connections import DEFAULT_LIMITS, ConnectionLimits
+from ml_backend.serving.http_server import BACKLOG, HttpServer
 from ml_backend.serving.metrics import SHARED_FOLDER, forget_process
 from ml_backend.serving.sidecar import Run, Sidecar
 
@@ -32,8 +27,6 @@ from ml_backend.serving.sidecar import Run, Sidecar
 CLOSE_SECONDS = 5
 # A worker whose main thread is silent for this long is considered dead; the first models may take a while to load.
 WORKER_TIMEOUT = 300
-BACKLOG = 512
-LINGER_MILLISECONDS = 100
 _log = logging.getLogger(__name__)
 
 
@@ -65,12 +58,13 @@ class Address:
 
 @dataclass(frozen=True)
 class Workers:
-    """The worker processes: their name, number and threads, and the grace period in seconds for shutdown."""
+    """The worker processes: their name and number, the requests each answers at once, and the seconds to shut down."""
 
     name: str
     count: int
     threads: int
     grace: int
+    limits: ConnectionLimits = DEFAULT_LIMITS
 
 
 class WorkerProcess(Protocol):
@@ -110,6 +104,7 @@ class _Application(BaseApplication):  # type: ignore[misc]
         self._start_worker = start_worker
         self._sidecar = sidecar
         self._folder = folder
+        self.limits = workers.limits
         self._worker: WorkerProcess | None = None
         self._settings: dict[str, Any] = {
             "bind": f"fd://{descriptor}",
@@ -118,7 +113,6 @@ class _Application(BaseApplication):  # type: ignore[misc]
             "threads": workers.threads,
             "timeout": WORKER_TIMEOUT,
             "graceful_timeout": workers.grace,
-            "keepalive": 30,
             "worker_tmp_dir": str(folder),
             "errorlog": None,
             "loglevel": "warning",
@@ -184,44 +178,32 @@ class _Arbiter(Arbiter):  # type: ignore[misc]
         self.handle_term()
 
 
-class _Worker(ThreadWorker):  # type: ignore[misc]
-    """Threads that wait briefly for a connection's next request before they return the connection.
+class _Worker(Worker):  # type: ignore[misc]
+    """A process that serves the application over HTTP."""
 
-    Handing it to the main thread and on to another takes longer than answering. No other connection waits for it: it is
-    only done while there is a thread for every connection.
-    """
+    _server: HttpServer | None = None
 
-    def handle(self, conn: Any) -> Any:
-        """Handle a connection's requests as long as they follow each other closely."""
-        kept = self._handle_once(conn)
-        while kept is True and self.alive and self.nr_conns <= self.cfg.threads and self._has_next(conn):
-            kept = self._handle_once(conn)
-        return kept
+    def run(self) -> None:
+        """Serve until a signal; called by gunicorn."""
+        limits, grace = self.app.limits, self.cfg.graceful_timeout
+        self._server = HttpServer(self.wsgi, self.cfg.threads, grace=grace, limits=limits)
+        if self.alive:
+            self._server.serve_on([one.sock for one in self.sockets], self._tick)
 
-    def _handle_once(self, conn: Any) -> Any:
-        # A client that stops in the middle of a request must not occupy a thread.
-        timeout, began = middleware.IDLE_SECONDS, time.monotonic()
-        idle = struct.pack("ll", *divmod(int(timeout * 1_000_000), 1_000_000))
-        conn.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, idle)
-        kept = super().handle(conn)
-        if kept is False and time.monotonic() - began >= timeout:
-            # Otherwise the main thread would wait for each such client to close its side.
-            with suppress(OSError):
-                conn.sock.shutdown(socket.SHUT_RDWR)
-        return kept
+    def handle_exit(self, _signal: int, _frame: Any) -> None:
+        """Stop accepting connections, and finish the current requests."""
+        self.alive = False
+        self._stop()
 
-    def set_accept_enabled(self, enabled: bool) -> None:  # noqa: FBT001 - gunicorn's own signature
-        """At shutdown, close the listening sockets: new clients are refused at once instead of left waiting."""
-        super().set_accept_enabled(enabled)
-        if not self.alive:
-            for listening in self.sockets:
-                listening.close()
+    def _tick(self) -> None:
+        """Show the master that this process lives; end if the master has ended or a signal came before the server."""
+        self.notify()
+        if os.getppid() != self.ppid or not self.alive:
+            self._stop()
 
-    @staticmethod
-    def _has_next(conn: Any) -> bool:
-        waiting = select.poll()
-        waiting.register(conn.sock, select.POLLIN)
-        return bool(conn.parser.unreader.buf.getvalue() or waiting.poll(LINGER_MILLISECONDS))
+    def _stop(self) -> None:
+        if self._server is not None:
+            self._server.should_exit = True
 
 
 class _Logger(Logger):  # type: ignore[misc]
@@ -230,21 +212,6 @@ class _Logger(Logger):  # type: ignore[misc]
     def __init__(self, cfg: Any) -> None:
         super().__init__(cfg)
         self.error_log.propagate = True
-
-    def warning(self, msg: Any, *args: Any, **kwargs: Any) -> None:
-        """Log only the type of a request that cannot be parsed: its text may contain a token."""
-        error = sys.exc_info()[1]
-        if isinstance(error, ParseException):
-            super().warning("refused a request that is not valid HTTP: %s", type(error).__name__)
-        else:
-            super().warning(msg, *args, **kwargs)
-
-    def exception(self, msg: Any, *args: Any, **kwargs: Any) -> None:
-        """Log a client that went silent only at debug level, and URLs without their query."""
-        if isinstance(sys.exc_info()[1], BlockingIOError | TimeoutError):
-            self.debug(msg, *args)
-        else:
-            super().exception(msg, *(str(one).partition("?")[0] for one in args), **kwargs)
 
 
 def _in_memory() -> str | None:

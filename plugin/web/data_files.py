@@ -25,10 +25,10 @@ TYPES = {
     "csv": "text/csv; charset=utf-8",
     "json": "application/json",
 }
-# A quarter of a process's threads; the others serve workers' pages.
+# Checking hashes and writing CSV take long: a quarter of a process's requests, so that workers' pages are served.
 MOST_AT_ONCE = 4
 MOST_KNOWN = 64
-BUSY = "too many files are being read at the same time; try again in a moment"
+BUSY = "too many files are being prepared at the same time; try again in a moment"
 
 
 class DataFileNotFound(PluginError):
@@ -36,7 +36,7 @@ class DataFileNotFound(PluginError):
 
 
 class DataBusy(PluginError):
-    """The limit of files sent at the same time is reached."""
+    """The limit of files prepared at the same time is reached."""
 
     retry = True
 
@@ -56,7 +56,7 @@ class DataFile:
 
 
 class DataFiles:
-    """Serves the files of frozen rounds, a few at a time."""
+    """Serves the files of frozen rounds; a few are prepared at a time."""
 
     def __init__(
         self, lazy_store: LazyStore, csv_cache: CsvCache, clock: Clock, *, at_once: int = MOST_AT_ONCE
@@ -70,7 +70,7 @@ class DataFiles:
         self._verifier = FileVerifier()
 
     def take_slot(self) -> Callable[[], None]:
-        """Take one of the slots for sending files and return how to release it; raise DataBusy if all are taken."""
+        """Take one of the slots for preparing files and return how to release it; raise DataBusy if all are taken."""
         if not self._slots.acquire(blocking=False):
             raise DataBusy(BUSY)
         return self._slots.release

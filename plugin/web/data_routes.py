@@ -51,12 +51,10 @@ def data_blueprint(files: DataFiles) -> Blueprint:
         found = files.read_task(task, _token())
         release = files.take_slot()
         try:
+            # Sending it takes no thread while the client is slow, so the slot is not kept for that.
             response = _file_response(files.file(found, number, name))
-        except BaseException:
+        finally:
             release()
-            raise
-        # The socket's timeout (web/middleware.py) drops a client that reads less than a piece in ten seconds.
-        response.call_on_close(release)
         response.headers["Content-Disposition"] = f'attachment; filename="{task}-round-{number}-{name}"'
         return response
 

@@ -1,4 +1,4 @@
-"""Middleware: every request gets an id, a line in the log, metrics, limited time for its body, and error responses.
+"""Middleware: every request gets an id, a line in the log, metrics, and error responses.
 
 An error is a page for browsers and JSON for programs, with the message as `error`, and `code`, `retry` and `hint`.
 """
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flask import Flask, Response, jsonify, make_response, render_template, request
-from werkzeug.exceptions import BadRequest, HTTPException, RequestEntityTooLarge, RequestTimeout
+from werkzeug.exceptions import HTTPException
 
 from common.errors import CodedError, Hint, one_line
 from common.text import sentence
@@ -73,9 +73,6 @@ class WebMetrics:
 REQUEST_ID = "outfox.request_id"
 _ARRIVED = "outfox.arrived"
 _GOOD_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
-SECONDS_OF_SILENCE = 10.0
-SECONDS_FOR_DISCARDING = 30.0
-DISCARDED_BYTES = 100_000_000
 _log = logging.getLogger(__name__)
 
 
@@ -88,10 +85,6 @@ def add_request_logging(app: Flask, metrics: WebMetrics) -> None:
         request.environ[REQUEST_ID] = given if _GOOD_ID.fullmatch(given) else uuid.uuid4().hex[:16]
         request.environ[_ARRIVED] = time.monotonic()
         metrics.arrived()
-        connection = request.environ.get("gunicorn.socket")
-        if connection is not None:
-            # A client that has stopped sending must not keep a thread.
-            connection.settimeout(SECONDS_OF_SILENCE)
 
     @app.after_request
     def leave(response: Response) -> Response:
@@ -103,35 +96,6 @@ def add_request_logging(app: Flask, metrics: WebMetrics) -> None:
         data = {"request_id": request.environ[REQUEST_ID], "status": response.status_code}
         _log.info(route, extra={"data": {**data, "ms": round(seconds * 1_000, 2)}})
         return response
-
-
-def read_body() -> bytes:
-    """Return the request's body, up to the app's limit; raise an HTTP error if it is too large or breaks off."""
-    try:
-        return request.get_data(cache=False)
-    except RequestEntityTooLarge:
-        discard_body()
-        raise
-    except HTTPException:
-        raise
-    except TimeoutError as error:
-        raise RequestTimeout from error
-    except Exception as error:  # The server in front may raise anything for a body that breaks off.
-        raise BadRequest from error
-
-
-def discard_body() -> None:
-    """Read and drop a body, within limits: many clients do not read the response while they are sending."""
-    left, end = DISCARDED_BYTES, time.monotonic() + SECONDS_FOR_DISCARDING
-    # The server's own stream: Flask's refuses a body that is too large before any of it is read.
-    stream = request.environ["wsgi.input"]
-    try:
-        while left > 0 and time.monotonic() < end and (piece := stream.read(min(left, 65_536))):
-            left -= len(piece)
-    except TimeoutError as error:
-        raise RequestTimeout from error
-    except Exception as error:  # As above.
-        raise BadRequest from error
 
 
 def bearer_token(header: str) -> str:

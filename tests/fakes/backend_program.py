@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from common.clock import SystemClock
-from ml_backend.serving import middleware
 from ml_backend.serving.attempt_record import AttemptRecord
 from ml_backend.serving.backend import BackendConfig, serve
+from ml_backend.serving.connections import ConnectionLimits
 from ml_backend.serving.processes import Address
 from ml_backend.targets.target import Target
 from plugin.logs import configure_logs
@@ -27,7 +27,7 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     folder = Path(settings.pop("folder"))
     workers, grace = settings.pop("workers", 1), settings.pop("grace", 30)
-    middleware.IDLE_SECONDS = settings.pop("silence", middleware.IDLE_SECONDS)
+    silence = settings.pop("silence", ConnectionLimits.idle_seconds)
     configure_logs("debug", "json")
     packs = {name: find_pack(name) for name in PACKS}
 
@@ -50,8 +50,9 @@ def main() -> None:
         with lock, (folder / "delivered.jsonl").open("a", encoding="ascii") as file:
             file.writelines(json.dumps(one.to_json()) + "\n" for one in attempts)
 
+    limits = ConnectionLimits(head_seconds=silence, idle_seconds=silence)
     config = BackendConfig(packs, models, SystemClock(), deliver, folder / "outbox", **settings)
-    serve(config, Address("127.0.0.1", 0).listen(), workers=workers, grace=grace)
+    serve(config, Address("127.0.0.1", 0).listen(), workers=workers, grace=grace, limits=limits)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ OPEN_FILES = (".css", ".js", ".svg")
 # URL encoding can triple the size of answers.
 MAX_BODY_BYTES = 2_000_000
 MAX_FIELDS = 10_000
-MAX_DISCARDED_BYTES = 50_000_000
 RETRY_SECONDS = 2
 FILE_CACHE_SECONDS = 365 * 24 * 3_600
 _log = logging.getLogger(__name__)
@@ -148,12 +147,7 @@ def _add_error_pages(app: Flask) -> None:
     def too_large(_error: RequestEntityTooLarge) -> Any:
         if (request.content_length or MAX_BODY_BYTES) < MAX_BODY_BYTES:
             return _show(texts.TOO_MANY_FIELDS)
-        _discard_body()
         return _show(texts.TOO_LARGE)
-
-    @app.errorhandler(TimeoutError)
-    def timed_out(_error: TimeoutError) -> Any:
-        return _show(texts.REQUEST_TIMEOUT)
 
     @app.errorhandler(HTTPException)
     def other(error: HTTPException) -> Any:
@@ -173,11 +167,3 @@ def _show(page: StatusPage) -> Any:
         g.framed = True
         return outcome_page(page)
     return render_template("error.html", page=page), page.status
-
-
-def _discard_body() -> None:
-    """Read and discard the body: many browsers do not show a response while they are still sending."""
-    left = min(request.content_length or 0, MAX_DISCARDED_BYTES)
-    stream = request.environ["wsgi.input"]
-    while left > 0 and (chunk := stream.read(min(left, 65_536))):
-        left -= len(chunk)

@@ -123,9 +123,6 @@ TOO_LARGE = StatusPage(
     "The answers are larger than a task may submit, so nothing was stored.",
     (QUEUE,),
 )
-REQUEST_TIMEOUT = StatusPage(
-    408, "request_timeout", "Your answer did not arrive", "The connection was interrupted. Please try again.", (QUEUE,)
-)
 TOO_MANY_WRONG_LINKS = StatusPage(
     429,
     "too_many_wrong_links",

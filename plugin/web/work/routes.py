@@ -18,7 +18,7 @@ from ml_backend.judge import Judge
 from ml_backend.serving.replies import failure
 from plugin.crowd import OURS
 from plugin.labelstudio.editor import PAGES, add_files, own_address
-from plugin.web.middleware import GUARDED, REQUEST_ID, SECONDS_UNTIL_RETRY, read_body
+from plugin.web.middleware import GUARDED, REQUEST_ID, SECONDS_UNTIL_RETRY
 from plugin.web.work import page_json
 from plugin.web.work.access import BROWSER, BrowserGuard, MarketSite, OpenPage, PageLimits, PageTokens
 from plugin.web.work.errors import UNFORESEEN, PageError, page_error
@@ -237,7 +237,7 @@ def _rendered(setup: Json) -> Response:
 def _body() -> dict[str, Any]:
     request.max_content_length = MOST_BYTES
     try:
-        body = json.loads(read_body() or b"{}")
+        body = json.loads(request.get_data(cache=False) or b"{}")
     except (ValueError, RecursionError) as error:
         raise PageInputUnreadable from error
     if not isinstance(body, dict):

@@ -12,6 +12,7 @@ from common.database_engine import DatabaseLimits
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.errors import MarketBusy
 from mturk.marketplace.market import open_market
+from tests.fakes.http_server import busy_server
 from tests.fakes.market import SITE, MarketServer
 from tests.integration.databases import Databases, StoppablePostgresql
 
@@ -61,6 +62,14 @@ def test_a_locked_database_is_busy_and_up(databases: Databases) -> None:
         assert caught.value.retry
         with market.write():
             pass
+
+
+def test_health_is_answered_while_all_threads_are_busy(databases: Databases) -> None:
+    with (
+        open_market(databases.empty(), SystemClock(), QUICK) as market,
+        busy_server(marketplace_app(market, public_url=SITE)) as server,
+    ):
+        assert server.get("/health", timeout=IN_TIME)[0] == 200
 
 
 def test_a_full_disk_is_down(small_disk: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email.message import Message
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -27,14 +28,14 @@ class Served:
     token: str
     path: Path
 
-    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    def ask(self, path: str, method: str = "GET", **headers: str) -> tuple[int, Message, bytes]:
         """A request with the token; its status, headers and body."""
         connection = HTTPConnection("127.0.0.1", self.web.port, timeout=30)
         try:
             named = {name.replace("_", "-"): value for name, value in headers.items()}
             connection.request(method, path, headers={"Authorization": f"Bearer {self.token}", **named})
             answer = connection.getresponse()
-            return answer.status, dict(answer.getheaders()), answer.read()
+            return answer.status, answer.headers, answer.read()
         finally:
             connection.close()
 

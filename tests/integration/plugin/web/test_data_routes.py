@@ -39,11 +39,13 @@ class Site:
             set_public(ServiceContext(store, SettableClock()), Actor("ada"), "sentiment", public=True)
         return self
 
-    def client(self) -> FlaskClient:
+    def files(self) -> DataFiles:
+        return DataFiles(LazyStore(self.url), CsvCache(self.folder / "csv"), SettableClock(), at_once=1)
+
+    def client(self, files: DataFiles | None = None) -> FlaskClient:
         app = Flask("data")
         add_request_logging(app, WebMetrics())
-        files = DataFiles(LazyStore(self.url), CsvCache(self.folder / "csv"), SettableClock(), at_once=1)
-        app.register_blueprint(data_blueprint(files))
+        app.register_blueprint(data_blueprint(files or self.files()))
         return app.test_client()
 
 
@@ -77,13 +79,16 @@ def test_an_archive_in_a_bucket_is_served_like_one_in_a_folder(site: Site, bucke
 
 
 def test_readers_beyond_the_limit_must_retry_and_no_slot_is_lost(site: Site) -> None:
-    client = site.frozen_at(str(site.folder / "archives")).client()
+    files = site.frozen_at(str(site.folder / "archives")).files()
+    client = site.client(files)
     first = client.get(FILE)
     assert first.headers["Cache-Control"] == "public, no-cache"
+    release = files.take_slot()
     second = client.get(FILE)
     assert (second.status_code, second.headers["Retry-After"]) == (503, "2")
     assert json.loads(second.text)["retry"] is True
     assert json.loads(second.text)["code"] == "data_busy"
+    release()
     first.close()
     for path, status in ((FILE, 200), (f"{FILE}x", 404), ("/data/sentiment", 200), ("/data/nli", 401)) * 2:
         answer = client.get(path)

@@ -15,6 +15,7 @@ from round_manager.tasks.rounds import collected
 from tests.campaign import Campaign
 from tests.conftest import Outfox
 from tests.fakes.registry import eventually
+from tests.fakes.slow_clients import SlowClients
 from tests.integration.plugin.web.conftest import SECRETS, WebProcess
 from tests.integration.plugin.web.serving import serving
 
@@ -78,7 +79,7 @@ def test_a_malformed_http_request_is_logged_without_its_contents(web_process: We
         caller.sendall(spoiled.format("é").encode())
         assert b" 400 " in caller.recv(1_000)
     eventually(lambda: len(web.events()) > before, "the request is logged")
-    assert web.events()[-1]["event"].startswith("refused a request that is not valid HTTP: Invalid")
+    assert web.events()[-1]["level"] == "warning"
     assert "private-token" not in web.log.read_text(encoding="utf-8")
 
 
@@ -99,6 +100,16 @@ def test_a_client_that_disconnects_affects_no_others(web_process: WebProcess) ->
         caller.close()
     assert web.get("/health")[0] == 200
     assert not [one for one in web.events() if one["level"] == "error"]
+
+
+@pytest.mark.xdist_group("web-process")
+def test_slow_clients_do_not_delay_others(web_process: WebProcess) -> None:
+    port = web_process.process.port
+    with SlowClients(port, 48, "/api/attempts", seconds=0.5):
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+                client.sendall(b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert client.recv(65_536).startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.parametrize("every", ["0", "30"])

@@ -18,6 +18,7 @@ from plugin.web.app import ServeProcess, web_app
 from plugin.wiring import Application
 from round_manager.database.store import LazyStore, open_store
 from tests.campaign import start_campaign
+from tests.fakes.http_server import busy_server
 from tests.integration.databases import Databases, StoppablePostgresql
 from tests.integration.plugin.web.conftest import SECRETS, headers_for
 
@@ -53,6 +54,11 @@ def wait_until_up(client: FlaskClient) -> None:
     end = time.monotonic() + 20
     while health(client)[:2] != (200, "UP"):
         assert time.monotonic() < end
+
+
+def test_health_is_answered_while_all_threads_are_busy(tmp_path: Path, sqlite_databases: Databases) -> None:
+    with serving(tmp_path, sqlite_databases.migrated()) as client, busy_server(client.application) as server:
+        assert server.get("/health", timeout=IN_TIME)[0] == 200
 
 
 @pytest.mark.xdist_group("stoppable-postgresql")

@@ -1,18 +1,15 @@
-"""The marketplace process waits for slow clients, for a limited time."""
+"""The marketplace process answers others while it waits for slow clients."""
 
 import socket
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
 from http.client import HTTPResponse
 from urllib.parse import urlsplit
 
 import pytest
 
-from mturk.marketplace import app
 from tests.bench.crashing.place import Place, marketplace
+from tests.fakes.slow_clients import SlowClients
 
 BODY = b"{}"
 FORM = "application/x-www-form-urlencoded"
@@ -61,30 +58,10 @@ def test_a_body_that_arrives_after_its_headers_is_read_on_every_request_of_a_con
             assert status(connection) == expected
 
 
-def test_many_slow_clients_do_not_block_the_others(place: Place) -> None:
-    stop = threading.Event()
-
-    def trickle(connection: socket.socket) -> None:
-        with suppress(OSError):
-            while not stop.wait(0.5):
-                connection.sendall(b"x")
-
-    with ThreadPoolExecutor(20) as pool, ExitStack() as stack:
-        for number in range(20):
-            connection = stack.enter_context(connect(place))
-            path, more = ("/", f"X-Amz-Target: {TARGET}") if number % 2 else ("/account/link", f"Content-Type: {FORM}")
-            connection.sendall(headers(path, 900_000, more) + b"a")
-            pool.submit(trickle, connection)
-        stack.callback(stop.set)
-        started = time.monotonic()
-        with connect(place) as visitor:
-            visitor.sendall(b"GET /health HTTP/1.1\r\nHost: market\r\n\r\n")
-            assert status(visitor) == 200
-    assert time.monotonic() - started < 15
-
-
-def test_a_client_that_stops_sending_gets_a_timeout(place: Place) -> None:
-    assert app.IDLE_SECONDS <= 15
-    with connect(place) as connection:
-        connection.sendall(headers("/", 500, f"X-Amz-Target: {TARGET}"))
-        assert status(connection) == 408
+def test_slow_clients_do_not_delay_others(place: Place) -> None:
+    with SlowClients(int(urlsplit(place.url).port or 0), 48, "/mturk/externalSubmit", seconds=0.5):
+        for _ in range(5):
+            with connect(place) as visitor:
+                visitor.settimeout(5)
+                visitor.sendall(b"GET /health HTTP/1.1\r\nHost: market\r\n\r\n")
+                assert status(visitor) == 200
