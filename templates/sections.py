@@ -70,6 +70,18 @@ class Validation(Section):
         return self
 
 
+class Duplicates(Section):
+    """Which texts count as new; a duplicate earns no bonus and is in neither part of a frozen round."""
+
+    near: float = Field(
+        0.7,
+        ge=0.5,
+        le=1,
+        description="the similarity from which a text is a duplicate, 0.5 to 1; at 1, only texts that are the same "
+        "apart from case, punctuation and spacing are",
+    )
+
+
 class Pay(Section):
     """What people earn, in whole cents."""
 

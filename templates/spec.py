@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from templates.sections import (
     Budget,
+    Duplicates,
     Name,
     Pay,
     Quiz,
@@ -41,6 +42,8 @@ COLUMNS = frozenset(
 # Without a cap on top-ups: this many hours at the minimum for one worker, and this part of a round's budget unapproved.
 CAP_HOURS = 4
 REVIEWED_PART = 10
+# The columns that archives have since the decision about duplicates is stored.
+DECISION_COLUMNS = frozenset({"duplicate", "duplicate_of"})
 # The placeholders in a pack's messages.
 MESSAGE_SLOTS = frozenset({"prediction", "confidence", "target"})
 LENGTH_SLOTS = frozenset({"title", "length", "most"})
@@ -160,6 +163,7 @@ class TaskSpec(Section):
     target: TargetLabel = Field(description="who sets the right answer: `set_by: task` or `set_by: annotator`")
     fooled: FooledRule = Field(description="when the model counts as fooled")
     validation: Validation = Field(description="how other people validate examples")
+    duplicates: Duplicates = Field(Duplicates(), description="which texts count as new")
     pay: Pay = Field(description="what people earn")
     budget: Budget = Field(description="what may be spent")
     work: Work = Field(description="how work is divided into HITs")

@@ -31,10 +31,14 @@ export class VerdictPanel {
     this.refresh();
   }
 
-  // Updates the same item from the server: another tab may have asked.
+  // Updates the same item from the server: another tab may have asked, and texts that were new may be known now.
   update(item) {
     this.item = item;
-    for (const one of item.verdicts) if (!this.known.has(key(one.on))) this.keep(one.on, one);
+    for (const one of item.verdicts) {
+      const known = this.known.get(key(one.on));
+      if (known) known.warning = one.warning;
+      else this.keep(one.on, one);
+    }
     this.refresh();
   }
 
@@ -62,6 +66,9 @@ export class VerdictPanel {
     else delete this.place.dataset.last;
     setText(at("verdict-title"), outcome === "stale" ? "Before your change" : "What the model says");
     setText(at("verdict-message"), message);
+    const warning = outcome === "stale" ? "" : verdict?.warning ?? "";
+    at("verdict-warning").hidden = !warning;
+    setText(at("verdict-warning"), warning);
     const drawn = verdict ? `${verdict.number} ${key(verdict.on)}` : "";
     if (this.drawn === drawn) return;
     this.drawn = drawn;

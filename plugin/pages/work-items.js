@@ -3,7 +3,7 @@
 import {EarlierAttempts, VerdictPanel, drawAttempts} from "./work-attempts.js";
 import {Drafts} from "./work-drafts.js";
 import {EditorPane, SpanMarker} from "./work-editor.js";
-import {announce, at, clearError, counted, element, isBusy, once, openDialog, setText} from "./work-screen.js";
+import {announce, at, clearError, counted, element, isBusy, once, openDialog, setText, showError} from "./work-screen.js";
 
 const CLOSED = "This round was closed. Submit the HIT as it is; you are paid for it.";
 
@@ -226,10 +226,21 @@ export class Items {
           this.editor.focus();
         }
       } catch (error) {
+        if (this.warned(error)) return;
         await this.page.failed(error, () => this.submit());
         this.editor.focusOn(error.message);
       }
     });
+  }
+
+  // Shows that the text earns no bonus, and returns true if that is the error.
+  warned(error) {
+    const verdict = error.code === "earns_no_bonus" ? this.verdict?.current() : null;
+    if (!verdict) return false;
+    verdict.warning = error.message;
+    this.verdict.refresh();
+    showError(error.message, () => this.submit(), "Submit anyway");
+    return true;
   }
 
   async submitItem(item) {
@@ -239,6 +250,8 @@ export class Items {
     this.judged = written;
     const call = this.writes ? "hand-in" : "judgement";
     const body = {result, mark: this.mark, active_ms: this.page.activeTime.count()};
+    // A worker who has read that the text earns no bonus may submit it.
+    if (this.writes) body.warn = !this.verdict.current()?.warning;
     const stored = await this.page.withRetries(() => this.client.post(`/items/${item.item}/${call}`, body));
     this.stored("");
     Object.assign(item, stored, {draft: {result}});

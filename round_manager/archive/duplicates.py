@@ -1,14 +1,12 @@
 """Exact and near duplicates among examples, found without holding a round in memory.
 
-Exact duplicates have the same hash of the model's inputs. Near duplicates have the same context, if the model reads it,
-and share at least 70 % of their 7-byte shingles (Jaccard) after case, punctuation and spacing are removed. Candidates
-come from MinHash with six bands of four rows, which finds 96 of 100 pairs at 80 %; every candidate is then compared
-text by text. Memory grows with the number of candidates, not with the round: the rest goes to temporary files.
+This search splits rounds that were opened before the decision was stored with every example (rules 1 and 2). Exact
+duplicates have the same hash of the model's inputs; near duplicates have a similarity of at least 70 %. Memory grows
+with the number of candidates, not with the round: the rest goes to temporary files.
 """
 
-import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,11 +20,12 @@ from numpy.typing import NDArray
 
 from round_manager.archive.files import write_all
 from round_manager.errors import ArchiveError
+from round_manager.models import Duplicate
+from round_manager.novelty.measure import band_keys, context_number, is_near, normal_texts, shingles
 from templates import TaskSpec
 
 NEAR = 0.7
-RUN = 7
-BANDS, ROWS = 6, 4
+BANDS = 6
 # The number of texts per bucket that are compared with all others.
 MOST_LEADERS = 8
 FILES = 64
@@ -44,6 +43,15 @@ class WrittenBatch:
     texts: pa.Array
 
 
+@dataclass(frozen=True)
+class DecidedBatch:
+    """Some examples with the stored decision: how each repeats a known text, None for a new one."""
+
+    ids: Sequence[str]
+    authors: Sequence[str]
+    duplicates: Sequence[str | None]
+
+
 def written_batch(
     spec: TaskSpec, ids: Sequence[str], authors: Sequence[str], contents: Sequence[str], texts: dict[str, pa.Array]
 ) -> WrittenBatch:
@@ -59,6 +67,13 @@ def _together(texts: list[pa.Array]) -> pa.Array:
     return texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, "\n")
 
 
+class DecidedTexts(Protocol):
+    """Examples whose novelty is decided, in the order of their ids."""
+
+    def batches(self) -> Iterator[DecidedBatch]:
+        """Yield all examples in batches."""
+
+
 class Texts(Protocol):
     """Examples in the order of their ids; they can be read repeatedly."""
 
@@ -70,12 +85,19 @@ class Texts(Protocol):
 class Duplicates:
     """The duplicates: for each exact one the example that is used instead, for each near one its group's first.
 
-    The first of a group is in `near` too, mapped to itself; `authors` has the authors of all of these.
+    The first of a group is in `near` too, mapped to itself; `authors` has the authors of all of these. `decided` has
+    the stored decisions: each of these examples is not used.
     """
 
     exact: dict[str, str] = field(default_factory=dict)
     near: dict[str, str] = field(default_factory=dict)
     authors: dict[str, str] = field(default_factory=dict)
+    decided: dict[str, Duplicate] = field(default_factory=dict)
+
+    @property
+    def unused(self) -> Collection[str]:
+        """The examples that repeat another one and are in no part."""
+        return self.decided or self.exact
 
     @property
     def near_groups(self) -> int:
@@ -89,7 +111,7 @@ class _Candidate:
     author: str
     content: str
     context: str
-    runs: frozenset[bytes]
+    shingles: frozenset[bytes]
 
 
 def find_duplicates(texts: Texts) -> Duplicates:
@@ -147,47 +169,10 @@ class _Buckets:
                     yield places
 
 
-def normal_texts(texts: pa.Array) -> pa.Array:
-    """Return the texts without differences in case, punctuation and spacing."""
-    lower = pc.utf8_lower(pc.utf8_normalize(texts.fill_null(""), "NFKC"))
-    return pc.utf8_trim_whitespace(pc.replace_substring_regex(lower, r"[^\pL\pN\pM\p{So}]+", " "))
-
-
 def _bands(batch: WrittenBatch) -> list[NDArray[np.uint64]]:
-    """Return the MinHash keys of each text: similar texts are likely to share one of them."""
-    padded = pc.utf8_rpad(normal_texts(batch.texts), RUN)
-    _, offsets, data = padded.buffers()
-    ends = np.frombuffer(offsets, np.int32)[padded.offset : padded.offset + len(padded) + 1].astype(np.int64)
-    signs = np.frombuffer(data, np.uint8)[ends[0] : ends[-1]].astype(np.uint32)
-    ends -= ends[0]
-    count = len(signs) - RUN + 1
-    runs: NDArray[np.uint32] = np.zeros(count, np.uint32)
-    for step in range(RUN):
-        runs = runs * np.uint32(0x01000193) + signs[step : step + count]
-    # Every second segment has the shingles that begin in one text and end in the next; it is skipped below.
-    borders = np.column_stack([ends[:-1], ends[1:] - RUN + 1]).ravel()[:-1]
     contexts = batch.contexts.fill_null("").dictionary_encode()
-    numbers = np.array([_number(text) for text in contexts.dictionary.to_pylist()], np.uint64)
-    about = numbers[contexts.indices.to_numpy()]
-    found = []
-    for band in range(BANDS):
-        key = about + np.uint64(band)
-        for row in range(ROWS):
-            mixed = runs * _multiplier(band * ROWS + row)
-            mixed ^= mixed >> np.uint32(15)
-            lowest = np.minimum.reduceat(mixed, borders)[::2]
-            key = (key ^ lowest) * np.uint64(0x9E3779B97F4A7C15)
-            key ^= key >> np.uint64(29)
-        found.append(key)
-    return found
-
-
-def _number(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest())
-
-
-def _multiplier(row: int) -> np.uint32:
-    return np.uint32(int.from_bytes(hashlib.sha256(f"row {row}".encode()).digest()[:4]) | 1)
+    numbers = np.array([context_number(text) for text in contexts.dictionary.to_pylist()], np.uint64)
+    return band_keys(normal_texts(batch.texts), numbers[contexts.indices.to_numpy()], BANDS)
 
 
 def _read_again(texts: Texts, wanted: set[int]) -> dict[int, _Candidate]:
@@ -199,14 +184,9 @@ def _read_again(texts: Texts, wanted: set[int]) -> dict[int, _Candidate]:
         for place, text in zip(here, normal, strict=True):
             context = batch.contexts[place].as_py() or ""
             who, content = batch.authors[place], batch.contents[place]
-            found[first + place] = _Candidate(batch.ids[place], who, content, context, _runs(text))
+            found[first + place] = _Candidate(batch.ids[place], who, content, context, shingles(text))
         first += len(batch.ids)
     return found
-
-
-def _runs(text: str) -> frozenset[bytes]:
-    signs = text.ljust(RUN).encode()
-    return frozenset(signs[start : start + RUN] for start in range(len(signs) - RUN + 1))
 
 
 def _compared(groups: list[list[_Candidate]]) -> Duplicates:
@@ -230,8 +210,7 @@ def _compared(groups: list[list[_Candidate]]) -> Duplicates:
 
 
 def _is_near(one: _Candidate, other: _Candidate) -> bool:
-    shared = len(one.runs & other.runs)
-    return one.context == other.context and shared >= NEAR * (len(one.runs) + len(other.runs) - shared)
+    return one.context == other.context and is_near(one.shingles, other.shingles, NEAR)
 
 
 class _Groups:

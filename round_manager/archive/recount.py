@@ -13,10 +13,19 @@ import pyarrow as pa
 
 from common.text import count
 from common.text import count as plural
-from round_manager.archive.duplicates import WrittenBatch, written_batch
+from round_manager.archive.duplicates import DecidedBatch, WrittenBatch, written_batch
 from round_manager.archive.files import REPAIR, ArchiveManifest, read_manifest
 from round_manager.archive.reader import table_batches
-from round_manager.archive.split_plan import FIRST_RULE, RULE, Sides, SplitPlan, plan_splits, split_seed
+from round_manager.archive.split_plan import (
+    FIRST_RULE,
+    RULE,
+    SEARCH_RULE,
+    Sides,
+    SplitPlan,
+    plan_decided,
+    plan_splits,
+    split_seed,
+)
 from round_manager.archive.storage import archive_name
 from round_manager.archive.tables import Columns
 from round_manager.errors import ArchiveError, PolicyError
@@ -168,6 +177,25 @@ class ArchivedTexts:
             yield written_batch(spec, ids, authors, contents, texts)
 
 
+class ArchivedDecisions:
+    """The verified examples of a round in an archive, with the decision whether they are new."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def batches(self) -> Iterator[DecidedBatch]:
+        """Yield batches in the archive's order, which is that of the ids."""
+        for batch in table_batches(self._folder, "examples", ["id", "author", "status", "duplicate"]):
+            some = batch.filter(pa.compute.equal(batch.column("status"), ExampleStatus.VERIFIED.value))
+            yield DecidedBatch(*(some.column(name).to_pylist() for name in ("id", "author", "duplicate")))
+
+
+def is_decided(manifest: ArchiveManifest) -> bool:
+    """Return whether the archive's examples have the decision whether they are new."""
+    rule = manifest.splits.get("rule", FIRST_RULE)
+    return isinstance(rule, int) and rule >= RULE
+
+
 @dataclass(frozen=True)
 class _Neighbour:
     """Another round of the task: whether it was split by worker, and the parts of each worker."""
@@ -193,7 +221,7 @@ class SplitCheck:
             yield f"the manifest's sides of workers are invalid; {REPAIR}"
             return
         rule = self._manifest.splits.get("rule", FIRST_RULE)
-        if rule not in (FIRST_RULE, RULE):
+        if rule not in (FIRST_RULE, SEARCH_RULE, RULE):
             yield f"the splits follow rule {rule}, which this version does not know; use a newer version of Outfox"
             return
         neighbours = self._neighbours() if self._spec.rounds.split_by_worker else {}
@@ -202,7 +230,11 @@ class SplitCheck:
             rounds = ", ".join(map(str, stored.rounds))
             self.unchecked.append(f"sides from rounds {rounds}, which are not all in the same folder")
         policy, seed = self._spec.rounds, split_seed(self._manifest.task, self._manifest.round)
-        plan, report = plan_splits(ArchivedTexts(self._folder, self._spec), policy, seed, found or stored, rule=rule)
+        sides = found or stored
+        if rule == RULE:
+            plan, report = plan_decided(ArchivedDecisions(self._folder), policy, seed, sides)
+        else:
+            plan, report = plan_splits(ArchivedTexts(self._folder, self._spec), policy, seed, sides, rule=rule)
         if report.sides != stored:
             rounds = ", ".join(map(str, stored.rounds))
             yield f"workers' sides differ from those in rounds {rounds}; {REPAIR}"

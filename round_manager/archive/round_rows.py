@@ -13,7 +13,7 @@ from sqlalchemy import ColumnElement, Integer, Select, and_, cast, func, or_, se
 from sqlalchemy.orm import Session, aliased
 
 from common.database import EPOCH, MICROSECOND
-from round_manager.archive.duplicates import WrittenBatch, written_batch
+from round_manager.archive.duplicates import DecidedBatch, WrittenBatch, written_batch
 from round_manager.archive.tables import TEXT, ArchiveTables, Columns, StoredAttempts, StoredExamples
 from round_manager.archive.withheld import attempts_without, examples_without
 from round_manager.bulk_rows import ColumnBatch, ColumnReader, NameLookup, PlainRows, RawColumns, chunks, pseudonyms
@@ -44,7 +44,7 @@ EXAMPLE = pa.schema(
     {
         "id": TEXT, "number": NUMBER, "context": NUMBER, "key": TEXT, "author": NUMBER, "model": NUMBER, "source": TEXT,
         "status": TEXT, "split": TEXT, "label": TEXT, "gold_label": TEXT, "tries": SMALL, "active_ms": NUMBER,
-        "fooled": SMALL, "submitted_at": NUMBER, "decided_at": NUMBER,
+        "fooled": SMALL, "submitted_at": NUMBER, "decided_at": NUMBER, "duplicate": TEXT, "duplicate_of": TEXT,
     }
 )  # fmt: skip
 VOTE = pa.schema(
@@ -120,6 +120,7 @@ class RoundRows:
         round: Round,
         *,
         rules: ArchiveRules,
+        decided: bool = False,
         beside: Beside = map,
         batch: int = BATCH,
     ) -> None:
@@ -134,7 +135,7 @@ class RoundRows:
         self._contexts = UsedContexts(self._plain)
         versions = select(ModelVersion.id, ModelVersion.name)
         self._versions = NameLookup(lambda ids: self._pairs(versions.where(ModelVersion.id.in_(ids))))
-        self.tables = ArchiveTables(Columns(spec_of(round)), round.number)
+        self.tables = ArchiveTables(Columns(spec_of(round), decided), round.number)
 
     def examples(self) -> Iterator[StoredExamples]:
         """Yield batches of examples in the order of their ids, each with its votes; `tables` converts them."""
@@ -186,6 +187,7 @@ class RoundRows:
             *_plainly(plain, Example, "source", "status", "split"), Example.label, Example.gold_label,
             Example.tries, Example.active_ms, cast(Example.fooled, Integer).label("fooled"),
             *_micros(plain, Example, "submitted_at", "decided_at"),
+            *_plainly(plain, Example, "duplicate"), Example.duplicate_of,
             *_objects(plain, Example, "fields", "explanation", "answer", "gold_answer", "verdict"),
         ]  # fmt: skip
         objects = ["fields", "verdict", *(["explanation"] if shape.reasons else [])]
@@ -303,6 +305,34 @@ class StoredTexts:
             last = UUID(hex=ids[-1])
             texts = self._columns.fields_of(rows.objects["fields"], names)
             yield written_batch(spec, ids, self.workers.column(rows["author"]).to_pylist(), contents, texts)
+
+
+class StoredDecisions:
+    """The round's verified examples that are not withheld, with the decision whether they are new, for its splits."""
+
+    def __init__(self, session: Session, task: Task, round: Round, withheld: Sequence[int]) -> None:
+        self._plain = PlainRows(session)
+        self._round_id = round.id
+        self._withheld = withheld
+        self.workers = pseudonyms(session, task)
+
+    def batches(self) -> Iterator[DecidedBatch]:
+        """Yield batches in the order of the examples' public ids."""
+        plain, last = self._plain, FIRST
+        columns = (plain.hex(Example.public_id), Example.author_id, plain.word(Example.duplicate))
+        while True:
+            wanted = select(*columns).where(
+                equals_unindexed(Example.round_id, self._round_id),
+                Example.public_id > last,
+                Example.status == ExampleStatus.VERIFIED,
+                examples_without(self._withheld),
+            )
+            rows = plain.fetch(wanted.order_by(Example.public_id).limit(TEXTS))
+            if not rows:
+                return
+            ids, authors, duplicates = zip(*rows, strict=True)
+            last = UUID(hex=ids[-1])
+            yield DecidedBatch(ids, self.workers.of(authors), duplicates)
 
 
 class UsedContexts:

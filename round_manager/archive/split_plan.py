@@ -6,27 +6,34 @@ closer to its share. Of two or more workers at least one is held out, if necessa
 one is not, as far as the sides allow it. If one worker wrote everything, nothing is held out.
 By example: the examples with the lowest hashes of the round and their id are held out.
 
-Of exact duplicates the first is used. Near duplicates go to the part of their first; if the rule for workers forbids
-it, they are not used. Examples that are not used have no split.
-
-Near duplicates that follow another text do not count when the parts are drawn: a worker who wrote nothing else would
-fill no part. By the first rule, which applies to manifests without a `rule`, they did count.
+Duplicates are not used and have no split: it is stored with each example whether its text is new, and the bonus follows
+the same decision. Rounds that were opened before this was stored keep the rules of their time. By rule 2, of exact
+duplicates the first is used, and near duplicates go to the part of their first; if the rule for workers forbids it,
+they are not used. Near duplicates that follow another text do not count when the parts are drawn: a worker who wrote
+nothing else would fill no part. By rule 1, which applies to manifests without a `rule`, they did count.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from round_manager.archive.duplicates import Duplicates, Texts, WrittenBatch, find_duplicates
-from round_manager.models import Split
+from round_manager.archive.duplicates import (
+    DecidedBatch,
+    DecidedTexts,
+    Duplicates,
+    Texts,
+    WrittenBatch,
+    find_duplicates,
+)
+from round_manager.models import Duplicate, Split
 from templates.sections import RoundPolicy
 
-FIRST_RULE, RULE = 1, 2
+FIRST_RULE, SEARCH_RULE, RULE = 1, 2, 3
 
 ONE_WORKER = (
     "one worker wrote everything, so nothing is held out; with rounds.split_by_worker: false their examples are split"
@@ -112,7 +119,7 @@ class SplitPlan:
 
     def part(self, example: str, author: str) -> Split | None:
         """Return the part of a verified example; None if it is not used."""
-        if example in self.duplicates.exact:
+        if example in self.duplicates.unused:
             return None
         own = self.own_part(example, author)
         group = self.duplicates.near.get(example)
@@ -128,12 +135,30 @@ class SplitPlan:
 
 
 def plan_splits(
-    texts: Texts, policy: RoundPolicy, seed: str, sides: Sides | None = None, *, rule: int = RULE
+    texts: Texts, policy: RoundPolicy, seed: str, sides: Sides | None = None, *, rule: int = SEARCH_RULE
 ) -> tuple[SplitPlan, SplitReport]:
-    """Return the plan for a round's verified examples, and its report."""
-    tally = _Tally(texts, seed, keep_places=not policy.split_by_worker)
-    duplicates = find_duplicates(tally)
-    written = tally.written - Counter(duplicates.authors[one] for one in duplicates.exact)
+    """Return the plan for the verified examples of a round without stored decisions, and its report."""
+    tally = _Tally[WrittenBatch](texts.batches, seed, keep_places=not policy.split_by_worker)
+    return _plan(tally, find_duplicates(tally), policy, seed, sides, rule)
+
+
+def plan_decided(
+    texts: DecidedTexts, policy: RoundPolicy, seed: str, sides: Sides | None = None
+) -> tuple[SplitPlan, SplitReport]:
+    """Return the plan for a round's verified examples, which are used if they are new, and its report."""
+    tally = _Tally[DecidedBatch](texts.batches, seed, keep_places=not policy.split_by_worker)
+    found = Duplicates()
+    for batch in tally.batches():
+        for one, author, how in zip(batch.ids, batch.authors, batch.duplicates, strict=True):
+            if how is not None:
+                found.decided[one], found.authors[one] = Duplicate(how), author
+    return _plan(tally, found, policy, seed, sides, RULE)
+
+
+def _plan(
+    tally: "_Tally[Any]", duplicates: Duplicates, policy: RoundPolicy, seed: str, sides: Sides | None, rule: int
+) -> tuple[SplitPlan, SplitReport]:
+    written = tally.written - Counter(duplicates.authors[one] for one in duplicates.unused)
     following = [] if rule == FIRST_RULE else _following(duplicates, by_worker=policy.split_by_worker)
     counted = written - Counter(duplicates.authors[one] for one in following)
     known = (sides or Sides()).of(written) if policy.split_by_worker else Sides()
@@ -144,9 +169,9 @@ def plan_splits(
         note = _note(policy, counted, sum(counted[worker] for worker in drawn), known.of(counted))
         note += NOT_COUNTED if note and len(counted) < len(written) else ""
     else:
-        border = _border(tally.places_but([*duplicates.exact, *following]), policy.held_out_share)
+        border = _border(tally.places_but([*duplicates.unused, *following]), policy.held_out_share)
         plan = SplitPlan(seed, False, frozenset(), border, duplicates)
-        held_out = int((tally.places_but(duplicates.exact) < border).sum())
+        held_out = int((tally.places_but(duplicates.unused) < border).sum())
         alone = counted.total() == 1 and 0 < policy.held_out_share < 1
         note = ONE_TEXT if alone and rule != FIRST_RULE else ""
     return plan, _report(plan, policy, written, held_out, note=note, sides=known, rule=rule)
@@ -158,19 +183,22 @@ def _following(duplicates: Duplicates, *, by_worker: bool) -> list[str]:
     return [one for one, first in duplicates.near.items() if whose[one] != whose[first]]
 
 
-class _Tally:
+BatchType = TypeVar("BatchType", WrittenBatch, DecidedBatch)
+
+
+class _Tally(Generic[BatchType]):
     """Counts texts while they are read for the first time."""
 
-    def __init__(self, texts: Texts, seed: str, *, keep_places: bool) -> None:
-        self._texts = texts
+    def __init__(self, read: Callable[[], Iterator[BatchType]], seed: str, *, keep_places: bool) -> None:
+        self._read: Callable[[], Iterator[BatchType]] = read
         self._seed = seed
         self._keep_places = keep_places
         self._places: list[NDArray[np.uint64]] = []
         self._counted = False
         self.written: Counter[str] = Counter()
 
-    def batches(self) -> Iterator[WrittenBatch]:
-        for batch in self._texts.batches():
+    def batches(self) -> Iterator[BatchType]:
+        for batch in self._read():
             if not self._counted:
                 self.written.update(batch.authors)
                 if self._keep_places:
@@ -222,16 +250,16 @@ def _report(
             unused += 1
         else:
             parts[part] += 1
-    exact = len(plan.duplicates.exact)
+    decided = Counter(plan.duplicates.decided.values())
     return SplitReport(
-        verified=written.total() + exact,
+        verified=written.total() + len(plan.duplicates.unused),
         train=parts[Split.TRAIN],
         held_out=parts[Split.HELD_OUT],
         held_out_share=policy.held_out_share,
         by_worker=plan.by_worker,
         workers=len(written),
-        exact_duplicates=exact,
-        near_duplicates=len(plan.duplicates.near) - plan.duplicates.near_groups,
+        exact_duplicates=len(plan.duplicates.exact) + decided[Duplicate.EXACT],
+        near_duplicates=len(plan.duplicates.near) - plan.duplicates.near_groups + decided[Duplicate.NEAR],
         near_groups=plan.duplicates.near_groups,
         kept_apart=unused,
         note=note,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from round_manager.bulk_rows import ColumnBatch, parse_json_lines
 from templates import TaskSpec
-from templates.spec import COLUMNS
+from templates.spec import COLUMNS, DECISION_COLUMNS
 
 TEXT, TIME = pa.string(), pa.timestamp("us", tz="UTC")
 ANSWER = pa.schema([("text", TEXT), ("start", pa.int64())])
@@ -18,9 +18,13 @@ ANSWER = pa.schema([("text", TEXT), ("start", pa.int64())])
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of one round's tables, and how its stored JSON becomes them."""
+    """The columns of one round's tables, and how its stored JSON becomes them.
+
+    `decided` says whether the round decided which texts are new; earlier rounds have no columns for it.
+    """
 
     spec: TaskSpec
+    decided: bool = False
 
     @property
     def is_qa(self) -> bool:
@@ -30,7 +34,8 @@ class Columns:
     def named(self, *roles: str) -> list[tuple[str, str]]:
         """Return the fields with these roles as (name in the spec, name of the column)."""
         names = [field.name for field in self.spec.fields if field.role in roles]
-        return [(name, f"field_{name}" if name in COLUMNS else name) for name in names]
+        taken = COLUMNS | DECISION_COLUMNS if self.decided else COLUMNS
+        return [(name, f"field_{name}" if name in taken else name) for name in names]
 
     @cached_property
     def written(self) -> list[tuple[str, str]]:
@@ -80,6 +85,7 @@ class Columns:
                 ("status", TEXT),
                 *self.target("gold_"),
                 ("split", TEXT),
+                *((name, TEXT) for name in self.decision),
                 ("author", TEXT),
                 ("votes", pa.list_(self.vote)),
                 ("tries", pa.int32()),
@@ -89,6 +95,11 @@ class Columns:
                 ("decided_at", TIME),
             ]
         )
+
+    @property
+    def decision(self) -> tuple[str, ...]:
+        """The columns that say whether an example is new."""
+        return ("duplicate", "duplicate_of") if self.decided else ()
 
     @cached_property
     def votes(self) -> pa.Schema:
@@ -194,7 +205,7 @@ class ArchiveTables:
         votes, starts = self._votes(stored)
         inside = pa.StructArray.from_arrays([votes.column(field.name) for field in shape.vote], fields=list(shape.vote))
         values = {
-            **_as_they_are(rows, "id", "status", "split", "tries", "active_ms", "source"),
+            **_as_they_are(rows, "id", "status", "split", "tries", "active_ms", "source", *shape.decision),
             **_times(rows, "submitted_at", "decided_at"),
             **shape.fields_of(rows.objects["fields"], shape.written),
             **(shape.fields_of(rows.objects["explanation"], shape.reasons) if shape.reasons else {}),

@@ -15,10 +15,11 @@ from sqlalchemy.orm import Session
 
 from common.text import count
 from ml_backend.hashing import file_sha256, json_sha256
+from round_manager.archive.duplicate_check import DuplicateCheck
 from round_manager.archive.files import FILE, FORMS, REPAIR, ArchiveManifest, read_manifest
 from round_manager.archive.json_lines import json_lines
 from round_manager.archive.reader import TableCursor, table_batches
-from round_manager.archive.recount import Recount, SplitCheck
+from round_manager.archive.recount import Recount, SplitCheck, is_decided
 from round_manager.archive.round_rows import ArchiveRules, count_archived_attempts
 from round_manager.archive.tables import TEXT, Columns
 from round_manager.archive.withheld import examples_without, withheld_examples
@@ -65,7 +66,7 @@ def _check_content(
     unchecked: list[str],
     problems: list[str],
 ) -> None:
-    columns = Columns(spec)
+    columns = Columns(spec, is_decided(manifest))
     problems += _column_problems(folder, columns)
     if problems:
         return
@@ -79,6 +80,11 @@ def _check_content(
     checked += ["the task's terms", "rows in both formats", "models", "votes of every example"]
     checked += ["gold labels, recounted"] if recount.done else []
     checked += ["splits, recomputed"]
+    if columns.decided:
+        duplicates = DuplicateCheck(folder, columns)
+        problems += duplicates.problems()
+        unchecked += duplicates.unchecked
+        checked += ["duplicates of the round's own texts, compared"]
 
 
 def _spec(manifest: ArchiveManifest, problems: list[str]) -> TaskSpec | None:

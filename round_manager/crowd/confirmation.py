@@ -40,7 +40,10 @@ from round_manager.models import (
 )
 from round_manager.money.bonuses import settle_bonuses
 from round_manager.money.ledger import confirm, owe_rewards, release, send
-from round_manager.tasks.rounds import LIVE
+from round_manager.novelty.decisions import decide, decide_again
+from round_manager.novelty.known_texts import lock_texts
+from round_manager.tasks.rounds import LIVE, NOT_COUNTED
+from round_manager.validation.decisions import settle_bonuses_of
 from round_manager.work.leases import end_leases
 from round_manager.work.reports import LONGEST_ACTOR
 from round_manager.work.validation_work import cast_vote, lock_examples
@@ -61,6 +64,7 @@ SAME_CONTEXT = "its author has already submitted another example for the same co
 
 def store_works(session: Session, submitted: Mapping[Hit, Sequence[SubmittedAssignment]], *, now: datetime) -> int:
     """Store the submitted assignments of a marketplace's HITs, and return how many were new."""
+    lock_texts(session, [hit.task_id for hit in submitted])
     found = [(hit, work) for hit, works in submitted.items() for work in works]
     wanted = select(Assignment).where(
         Assignment.marketplace.in_({hit.marketplace for hit, _ in found}),
@@ -89,15 +93,24 @@ def mark_approved(assignment: Assignment, by: str, *, now: datetime) -> None:
 def mark_rejected(
     session: Session, assignment: Assignment, reason: str, by: str, decided_at: datetime, *, now: datetime
 ) -> None:
-    """Mark an assignment as rejected on the marketplace, and release its reward and its possible bonuses."""
+    """Mark an assignment as rejected on the marketplace, and release its reward and its possible bonuses.
+
+    Its texts no longer keep those of other workers from being new.
+    """
+    hit = session.get_one(Hit, assignment.hit_id)
+    lock_texts(session, [hit.task_id])
     assignment.status, assignment.reason = AssignmentStatus.REJECTED, reason
     assignment.decided_at, assignment.decided_by = decided_at, by
-    hit = session.get_one(Hit, assignment.hit_id)
+    session.flush()
+    pages = select(WorkSession.id).where(WorkSession.assignment_id == assignment.id)
+    examples = select(Example).where(Example.session_id.in_(pages), Example.status.not_in(NOT_COUNTED))
+    changed = decide_again(session, session.scalars(examples.order_by(Example.id)).all())
     # If a payment was already under way, its entry belongs to the assignment and is settled on its own.
     own = select(LedgerEntry.id).where(LedgerEntry.assignment_id == assignment.id, LedgerEntry.kind == EntryKind.REWARD)
     if session.scalar(own.limit(1)) is None:
         release(session, [hit.id], EntryKind.REWARD, 1, now=now)
     settle_bonuses(session, [hit], now=now)
+    settle_bonuses_of(session, changed, now=now)
 
 
 def _added(session: Session, new: Sequence[tuple[Hit, SubmittedAssignment]], now: datetime) -> dict[str, Assignment]:
@@ -221,6 +234,8 @@ def _accept_examples(session: Session, work: WorkSession, now: datetime) -> None
         else:
             # Whether it is validated was drawn, by its id, when it was submitted.
             example.status = ExampleStatus.PENDING if example.votes_wanted else ExampleStatus.UNCHECKED
+            session.flush()
+            decide(session, example)
         session.flush()
 
 

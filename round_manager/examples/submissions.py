@@ -18,18 +18,19 @@ from round_manager.database.columns import equals_unindexed, json_text, public_i
 from round_manager.errors import BadValueError, StaleVerdict, SubmissionRefused
 from round_manager.examples.attempts import link_attempts, unclaimed_attempts
 from round_manager.models import (
+    VALID_SESSIONS,
     Attempt,
     Context,
     Example,
     ExampleStatus,
     ModelVersion,
     Round,
-    SessionStatus,
     Source,
     Worker,
     WorkSession,
     spec_of,
 )
+from round_manager.novelty.decisions import decide
 from round_manager.policies import first_votes
 from round_manager.tasks.rounds import LIVE, pinned_versions
 from templates import TaskSpec
@@ -135,10 +136,6 @@ def _is_place(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-# Sessions that count for their worker. Expired and unconfirmed ones do not: anyone with the link can open a page.
-VALID_SESSIONS = (SessionStatus.OPEN, SessionStatus.SUBMITTED, SessionStatus.CONFIRMED)
-
-
 @dataclass(frozen=True)
 class Submission:
     """What a person submitted: texts, target and explanation, and where: a Label Studio task, or an item of a page.
@@ -214,7 +211,9 @@ def submit(session: Session, round: Round, submission: Submission, verdict: Verd
     attempts = unclaimed_attempts(session, round, submission.label_studio_task_id, submission.submitted_at)
     stored = StoredVerdict.of_verdict(session, verdict)
     example = new_example(round, submission, stored, tries=max(1, len(attempts)), now=now)
-    return store_example(session, example, attempts)
+    store_example(session, example, attempts)
+    decide(session, example)
+    return example
 
 
 def new_example(

@@ -4,12 +4,15 @@ from round_manager.database.triggers import attach
 from round_manager.models.collection import (
     Attempt,
     ContextTally,
+    Duplicate,
     Example,
     ExampleStatus,
+    KnownText,
     LabelTally,
     RoundTally,
     Source,
     Split,
+    TextKey,
 )
 from round_manager.models.guards import TRIGGERS
 from round_manager.models.label_studio import (
@@ -21,6 +24,7 @@ from round_manager.models.label_studio import (
 )
 from round_manager.models.learning import Evaluation, ModelVersion, TrainingJob, TrainingState
 from round_manager.models.market import (
+    VALID_SESSIONS,
     Assignment,
     AssignmentStatus,
     Block,

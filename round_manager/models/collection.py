@@ -39,6 +39,13 @@ class Split(enum.StrEnum):
     HELD_OUT = "held_out"
 
 
+class Duplicate(enum.StrEnum):
+    """How an example repeats a known text."""
+
+    EXACT = "exact"  # the same apart from case, punctuation and spacing
+    NEAR = "near"  # at least as similar as the task's threshold
+
+
 class Example(table.Numbered):
     """What a worker submitted, with its verdict."""
 
@@ -61,9 +68,13 @@ class Example(table.Numbered):
         table.index("ix_example_author", "author_id", "context_id"),
         table.index("ix_example_context", "context_id", "fooled"),
         table.index("ix_example_content", "task_id", "content_sha256"),
+        table.index("ix_example_unconfirmed", "author_id", "round_id", where="status = 'unconfirmed'"),
+        table.index("ix_example_duplicate", "duplicate_of", where="duplicate_of IS NOT NULL"),
         table.one_of("source", Source),
         table.one_of("status", ExampleStatus),
         table.one_of("split", Split),
+        table.one_of("duplicate", Duplicate),
+        table.together("duplicate_of", "duplicate IS NOT NULL", "duplicate_of"),
         *table.sha256("content_sha256"),
         *table.at_least(0, "item", "active_ms", "votes_wanted"),
         *table.at_least(1, "tries"),
@@ -109,6 +120,43 @@ class Example(table.Numbered):
     gold_answer: Mapped[dict[str, Any] | None] = mapped_column(default=None)
     decided_at: Mapped[datetime | None] = mapped_column(default=None)
     split: Mapped[Split | None] = mapped_column(default=None)
+    # Empty if the text is new. A duplicate names the known text that it repeats, as KnownText does.
+    duplicate: Mapped[Duplicate | None] = mapped_column(default=None)
+    duplicate_of: Mapped[str | None] = mapped_column(default=None)
+
+
+class KnownText(table.Numbered):
+    """A text that later examples are compared with: a new example, a row of the seed, or a field of a context.
+
+    `name` is the example's public id, `seed:` and the row's id, or `context:` and its key.
+    """
+
+    __tablename__ = "known_text"
+    __table_args__ = (
+        table.index("ix_known_text_name", "task_id", "name", where="example_id IS NULL"),
+        table.index("uq_known_text_example", "example_id", unique=True, where="example_id IS NOT NULL"),
+    )
+
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
+    name: Mapped[str]
+    example_id: Mapped[int | None] = mapped_column(ForeignKey("example.id", ondelete="RESTRICT"), default=None)
+    # The number of the context that the model reads with it, and the text without case, punctuation and spacing.
+    context: Mapped[int]
+    text: Mapped[str]
+
+
+class TextKey(table.Table):
+    """A MinHash key of a known text: texts that share a key may be similar.
+
+    Without foreign keys, whose checks would cost more than the rows: only `novelty.known_texts` writes it.
+    """
+
+    __tablename__ = "text_key"
+    __table_args__ = ({"sqlite_with_rowid": False},)
+
+    task_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    key: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    text_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
 
 
 class RoundTally(table.Table):

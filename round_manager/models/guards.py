@@ -152,6 +152,11 @@ WORK: list[Trigger] = [
         "guard_example_split", "example", "UPDATE OF split", "the splits of a frozen round are fixed",
         "(SELECT frozen_at IS NOT NULL FROM round WHERE id = NEW.round_id FOR KEY SHARE)",
     ),
+    Guard(
+        "guard_example_duplicate", "example", "UPDATE OF duplicate, duplicate_of",
+        "whether an example of a closed round is new is decided",
+        f"NOT {ROUND_TAKES_WORK.format(round='NEW.round_id')}",
+    ),
     Guard("guard_example_kept", "example", "DELETE", "examples are kept; withdraw it instead"),
     Effect("effect_example_counted", "example", "INSERT", ONE_MORE, at_once=SOME_MORE),
     Effect(

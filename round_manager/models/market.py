@@ -55,6 +55,10 @@ class SessionStatus(enum.StrEnum):
     EXPIRED = "expired"
 
 
+# Sessions that count for their worker. Expired and unconfirmed ones do not: anyone with the link can open a page.
+VALID_SESSIONS = (SessionStatus.OPEN, SessionStatus.SUBMITTED, SessionStatus.CONFIRMED)
+
+
 class Hit(table.Numbered):
     """A piece of work on the marketplace; the row is committed before it is posted."""
 

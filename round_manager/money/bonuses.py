@@ -1,4 +1,4 @@
-"""Bonuses: a reserved bonus is owed to the author of a verified fooling example, or released.
+"""Bonuses: a reserved bonus is owed to the author of a verified fooling example with a new text, or released.
 
 How many bonuses a HIT can still lead to follows from its places, its work and its examples. So settling can be
 repeated at any time: it owes the bonuses that were earned and releases those that can no longer be earned.
@@ -60,17 +60,18 @@ class ExampleBonus:
 
     id: int
     fooled: bool
+    is_new: bool
     status: ExampleStatus
 
     @property
     def can_still_earn(self) -> bool:
-        """Whether it fooled the model and is not decided yet."""
-        return self.fooled and self.status in CAN_STILL_EARN
+        """Whether it is a new text that fooled the model and is not decided yet."""
+        return self.fooled and self.is_new and self.status in CAN_STILL_EARN
 
     @property
     def has_earned(self) -> bool:
-        """Whether it fooled the model and validators agree with its author."""
-        return self.fooled and self.status is ExampleStatus.VERIFIED
+        """Whether it is a new text that fooled the model, and validators agree with its author."""
+        return self.fooled and self.is_new and self.status is ExampleStatus.VERIFIED
 
 
 @dataclass(frozen=True)
@@ -225,9 +226,9 @@ def _works(session: Session, hit_ids: Sequence[int], ledger: HitLedger) -> dict[
 
 
 def _examples(session: Session, pages: Sequence[int]) -> dict[int, list[ExampleBonus]]:
-    wanted = select(Example.session_id, Example.id, Example.fooled, Example.status)
+    wanted = select(Example.session_id, Example.id, Example.fooled, Example.duplicate.is_(None), Example.status)
     mine = wanted.where(Example.session_id.in_(pages), Example.session_id.is_not(None)).order_by(Example.id)
     found: dict[int, list[ExampleBonus]] = {}
-    for page, example_id, fooled, status in session.execute(mine):
-        found.setdefault(page or 0, []).append(ExampleBonus(example_id, fooled, status))
+    for page, example_id, fooled, is_new, status in session.execute(mine):
+        found.setdefault(page or 0, []).append(ExampleBonus(example_id, fooled, bool(is_new), status))
     return found

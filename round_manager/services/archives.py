@@ -13,8 +13,16 @@ from sqlalchemy.orm import Session
 from common.errors import Hint
 from common.progress import NoProgress, Progress
 from round_manager.archive.files import ArchiveFiles, ArchiveManifest
-from round_manager.archive.round_rows import ArchiveRules, RoundRows, StoredTexts
-from round_manager.archive.split_plan import Sides, SplitPlan, SplitReport, plan_splits, split_seed
+from round_manager.archive.round_rows import ArchiveRules, RoundRows, StoredDecisions, StoredTexts
+from round_manager.archive.split_plan import (
+    RULE,
+    Sides,
+    SplitPlan,
+    SplitReport,
+    plan_decided,
+    plan_splits,
+    split_seed,
+)
 from round_manager.archive.storage import Archives, opened_archive
 from round_manager.archive.verification import Verification, verify
 from round_manager.archive.withheld import withheld_examples, withhold
@@ -36,6 +44,7 @@ from round_manager.models import (
     Task,
     spec_of,
 )
+from round_manager.novelty.decisions import duplicate_rule
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.rounds import collected, find_round
 from round_manager.tasks.tasks import find_task
@@ -190,13 +199,19 @@ def split_round(context: ServiceContext, actor: Actor, round_id: int) -> SplitRe
         with store.read() as session:
             withheld = withheld_examples(session, round)
             task = session.get_one(Task, round.task_id)
-            texts = StoredTexts(session, task, round, withheld)
-            sides = _sides(session, round, texts.workers)
-            plan, report = plan_splits(texts, spec_of(round).rounds, split_seed(task.name, round.number), sides)
+            policy, seed = spec_of(round).rounds, split_seed(task.name, round.number)
+            if duplicate_rule(round) is None:
+                texts = StoredTexts(session, task, round, withheld)
+                workers = texts.workers
+                plan, report = plan_splits(texts, policy, seed, _sides(session, round, workers))
+            else:
+                decided = StoredDecisions(session, task, round, withheld)
+                workers = decided.workers
+                plan, report = plan_decided(decided, policy, seed, _sides(session, round, workers))
         last = 0
         while last >= 0:
             with store.write() as session:
-                last = _apply_splits(session, round, plan, texts.workers, frozenset(withheld), last)
+                last = _apply_splits(session, round, plan, workers, frozenset(withheld), last)
         with store.write() as session:
             note(
                 session,
@@ -287,7 +302,8 @@ def _fill(
 ) -> ArchiveManifest:
     with store.read() as session, ArchiveFiles(draft) as files:
         stored = collected(session, round).stored
-        rows = RoundRows(session, task, round, rules=rules, beside=files.made)
+        decided = splits.rule >= RULE
+        rows = RoundRows(session, task, round, rules=rules, beside=files.made, decided=decided)
         columns = rows.tables.columns
         progress.start(sum(stored.values()), f"freezing round {round.number} of {task.name}")
         examples, votes = files.table("examples", columns.examples), files.table("votes", columns.votes)

@@ -8,7 +8,7 @@ the text and target with each call about an example to write, so that it is neve
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from common.errors import CodedError
 from ml_backend.judge import Judge
 from round_manager.models import Attempt, Hit, HitKind, QuizResult, Round, SessionStatus, Task, WorkSession, spec_of
+from round_manager.novelty.decisions import duplicate_rule, find_repetition
 from round_manager.services.context import ServiceContext
 from round_manager.work import (
     active_time,
@@ -38,6 +39,7 @@ from round_manager.work.leases import SWEPT_AT_ONCE
 from round_manager.work.sessions import SessionContext
 from round_manager.work.validation_work import Judgement, ValidationItem
 from templates import TaskSpec
+from templates.sections import Duplicates
 
 MICROSECONDS = 1_000_000
 LONGEST_REASON = 1_000
@@ -46,11 +48,12 @@ OVER = "the time for this HIT is over; return it and take another one"
 
 @dataclass(frozen=True)
 class HitDetails:
-    """A HIT with its task and the terms of the work."""
+    """A HIT with its task and the terms of the work; `duplicates` is None in a round that decides on none."""
 
     hit: Hit
     task: Task
     spec: TaskSpec
+    duplicates: Duplicates | None
 
 
 @dataclass(frozen=True)
@@ -68,17 +71,23 @@ class PageState:
     quiz: QuizResult | None = None
     attempts_left: int = 0
     missing: tuple[int, ...] = ()
+    # Why an attempt's text would earn no bonus, by the attempt's id.
+    warnings: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class AttemptResult:
-    """What the target said; `number` counts the attempts on this context, `repeated` ones use no further attempt."""
+    """What the target said; `number` counts the attempts on this context, `repeated` ones use no further attempt.
+
+    `warning` says why the text would earn no bonus, if it is not new.
+    """
 
     spec: TaskSpec
     attempt: Attempt
     number: int
     used: int
     repeated: bool
+    warning: str | None = None
 
 
 @dataclass(frozen=True)
@@ -149,6 +158,7 @@ def page_state(context: ServiceContext, page: UUID) -> PageState:
         at = sessions.session_context(session, sessions.find_session(session, page))
         kind, work = at.hit.kind, at.work
         is_over = work.status is SessionStatus.OPEN and now >= work.expires_at
+        written = tuple(attempts.creation_items(session, at)) if kind is HitKind.CREATE else ()
         return PageState(
             hit=at.hit,
             spec=at.spec,
@@ -156,12 +166,13 @@ def page_state(context: ServiceContext, page: UUID) -> PageState:
             now=now,
             deadline=work.expires_at,
             active_ms=work.active_ms,
-            creation=tuple(attempts.creation_items(session, at)) if kind is HitKind.CREATE else (),
+            creation=written,
             validation=tuple(validation_work.validation_items(session, at)) if kind is HitKind.VALIDATE else (),
             quiz=next(reversed(quizzes.results_of(session, work)), None) if kind is HitKind.QUIZ else None,
             attempts_left=quizzes.attempts_left(session, at) if kind is HitKind.QUIZ else 0,
             # If the round was closed, workers submit what they have.
             missing=tuple(sessions.missing_items(session, at)) if at.takes_work else (),
+            warnings=_warnings(session, at, written),
         )
 
 
@@ -200,8 +211,9 @@ def ask_target(
         asked = shown.input_of(read(shown))
         known = shown.attempt_on(asked)
         if known is not None:
-            return _attempt_result(shown, known, repeated=True)
+            return _attempt_result(shown, known, repeated=True, warning=_warning(session, at, shown, asked.fields))
         request = attempts.check_attempt(session, at, shown, asked, now=context.now())
+        warning = _warning(session, at, shown, asked.fields)
         if draft is not None:
             sessions.check_draft(draft)
     before_asking(at)
@@ -221,17 +233,27 @@ def ask_target(
         attempt = attempts.record_attempt(session, at, shown, asked, verdict, latency_us=latency_us, now=context.now())
         if draft is not None:
             shown.row.draft = dict(draft)
-    return _attempt_result(shown, attempt, repeated=False)
+    return _attempt_result(shown, attempt, repeated=False, warning=warning)
 
 
 def submit_example(
-    context: ServiceContext, page: UUID, item: int, *, mark: str, read: ReadInput, active_ms: int | None = None
+    context: ServiceContext,
+    page: UUID,
+    item: int,
+    *,
+    mark: str,
+    read: ReadInput,
+    active_ms: int | None = None,
+    warn: bool = False,
 ) -> CreationItem:
-    """Store what is on the page as an example, and return the item as it is now; a repeated call changes nothing."""
+    """Store what is on the page as an example, and return the item as it is now; a repeated call changes nothing.
+
+    With `warn`, a text that is not new is refused with EarnsNoBonus, so that the page can ask the worker.
+    """
     with context.store.write() as session:
         at, shown = attempts.lock_item(session, sessions.find_session(session, page), item)
         shown.check_mark(mark)
-        creation.submit_item(session, at, shown, read(shown), now=context.now(), active_ms=active_ms)
+        creation.submit_item(session, at, shown, read(shown), now=context.now(), active_ms=active_ms, warn=warn)
         return attempts.creation_item(session, at, item)
 
 
@@ -320,12 +342,28 @@ def _hit(session: Session, public_id: UUID) -> HitDetails:
     if hit is None:
         raise PageUnknown("this HIT is not known here; return it and take another one")
     task = session.get_one(Task, hit.task_id)
-    owner = task if hit.round_id is None else session.get_one(Round, hit.round_id)
-    return HitDetails(hit, task, spec_of(owner))
+    if hit.round_id is None:
+        return HitDetails(hit, task, spec_of(task), None)
+    round = session.get_one(Round, hit.round_id)
+    return HitDetails(hit, task, spec_of(round), duplicate_rule(round))
 
 
-def _attempt_result(item: CreationItem, attempt: Attempt, *, repeated: bool) -> AttemptResult:
+def _warnings(session: Session, at: SessionContext, items: Sequence[CreationItem]) -> dict[int, str]:
+    """Return why attempts' texts would earn no bonus, by the attempts' ids."""
+    found = {one.id: _warning(session, at, item, one.fields) for item in items for one in item.attempts}
+    return {number: warning for number, warning in found.items() if warning is not None}
+
+
+def _warning(session: Session, at: SessionContext, shown: CreationItem, fields: Mapping[str, Any]) -> str | None:
+    """Return why a text would earn no bonus; None if it is new, or if its example is submitted or the round over."""
+    if not at.takes_work or shown.example is not None:
+        return None
+    repetition = find_repetition(session, at.open_round, at.spec, at.work.worker_id, fields)
+    return None if repetition is None else creation.repetition_warning(repetition)
+
+
+def _attempt_result(item: CreationItem, attempt: Attempt, *, repeated: bool, warning: str | None) -> AttemptResult:
     ids = [one.id for one in item.attempts]
     if attempt.id not in ids:
         ids.append(attempt.id)
-    return AttemptResult(item.spec, attempt, ids.index(attempt.id) + 1, len(ids), repeated)
+    return AttemptResult(item.spec, attempt, ids.index(attempt.id) + 1, len(ids), repeated, warning)

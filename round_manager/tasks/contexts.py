@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 
 from ml_backend.hashing import json_sha256
 from round_manager.database.columns import public_id
-from round_manager.models import Context, ContextTally, Round, Task
+from round_manager.models import Context, ContextTally, Round, Task, spec_of
+from round_manager.novelty.known_texts import add_contexts
 from templates.rows import Context as PackContext
 
 LONGEST_ID = 180
@@ -39,6 +40,7 @@ def update_contexts(session: Session, task: Task, contexts: Sequence[PackContext
     known = {row.key: row for row in session.scalars(select(Context).where(Context.task_id == task.id))}
     free = max((row.position for row in known.values()), default=-1) + 1
     live: list[Context] = []
+    added: list[Context] = []
     for context in contexts:
         key = key_of(context, known.get(context.id))
         row = known.get(key)
@@ -58,6 +60,7 @@ def update_contexts(session: Session, task: Task, contexts: Sequence[PackContext
                 created_at=now,
             )
             session.add(row)
+            added.append(row)
         if row.extra != extra:
             row.extra = extra
         row.retired_at = None
@@ -68,6 +71,7 @@ def update_contexts(session: Session, task: Task, contexts: Sequence[PackContext
         if row.extra.get(UPLOAD) != KEPT:
             row.retired_at = row.retired_at or now
     session.flush()
+    add_contexts(session, task.id, spec_of(task), [(row.key, row.fields) for row in added])
     _put_in_order(session, task, [*live, *rest])
 
 

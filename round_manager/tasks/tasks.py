@@ -13,6 +13,7 @@ from round_manager import audit
 from round_manager.database.engine import find_or_add
 from round_manager.errors import TaskError, TaskNotFound
 from round_manager.models import Round, RoundStatus, Task
+from round_manager.novelty.known_texts import lock_texts, update_seed
 from round_manager.tasks.contexts import update_contexts
 from round_manager.tasks.gold import retire_published
 from round_manager.tasks.rounds import draft_round
@@ -35,6 +36,9 @@ def create_task(session: Session, pack: Pack, *, now: datetime, actor: str = BY_
     session.flush()
     update_contexts(session, task, pack.contexts, now=now)
     retire_published(session, task, pack.seed, now=now)
+    # Examples are compared with the seed.
+    lock_texts(session, [task.id])
+    update_seed(session, task.id, pack.spec, [(row.id, row.fields) for row in pack.seed])
     if not session.scalar(select(exists().where(Round.task_id == task.id))):
         draft_round(session, task, now=now)
     return task

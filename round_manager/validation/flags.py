@@ -26,6 +26,7 @@ from round_manager.models import (
     WorkItem,
     spec_of,
 )
+from round_manager.novelty.decisions import decide_again
 from round_manager.validation.decisions import DECIDED, VoteCounter, decide_examples, settle_bonuses_of
 from round_manager.work.gold import each_gold_flag
 from templates.contract import judged_fields
@@ -151,7 +152,7 @@ def withdraw(session: Session, example: Example, *, actor: str, reason: str, now
     example.status, example.decided_at, example.votes_wanted = ExampleStatus.WITHDRAWN, example.decided_at or now, 0
     session.flush()
     _note(session, "withdrew", example, round, before, actor=actor, reason=reason, now=now)
-    settle_bonuses_of(session, [example], now=now)
+    settle_bonuses_of(session, [example, *decide_again(session, [example])], now=now)
     return example
 
 

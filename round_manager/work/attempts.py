@@ -20,14 +20,23 @@ from round_manager.database.columns import equals_unindexed
 from round_manager.errors import DuplicateError, StaleVerdict
 from round_manager.examples.attempts import new_attempt
 from round_manager.examples.submissions import (
-    VALID_SESSIONS,
     InputProblem,
     check_verdict,
     field_problem,
     target_of,
     target_problem,
 )
-from round_manager.models import Attempt, Context, Example, ExampleStatus, ModelVersion, Source, WorkItem, WorkSession
+from round_manager.models import (
+    VALID_SESSIONS,
+    Attempt,
+    Context,
+    Example,
+    ExampleStatus,
+    ModelVersion,
+    Source,
+    WorkItem,
+    WorkSession,
+)
 from round_manager.tasks.rounds import pinned_versions
 from round_manager.work import errors
 from round_manager.work.errors import OtherText

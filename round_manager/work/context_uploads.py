@@ -15,7 +15,8 @@ from sqlalchemy.orm import Session
 
 from round_manager import audit
 from round_manager.database.columns import public_id
-from round_manager.models import Context, Task
+from round_manager.models import Context, Task, spec_of
+from round_manager.novelty.known_texts import add_contexts
 from round_manager.tasks.contexts import KEPT, REPLACED, UPLOAD, changed_key, extra_of, key_of
 from round_manager.work.leases import lock_task
 from templates.rows import Context as PackContext
@@ -74,7 +75,7 @@ class _Upload:
     """One upload in progress."""
 
     def __init__(self, session: Session, task: Task, now: datetime) -> None:
-        self._session, self._task, self._now = session, task, now
+        self._session, self._task, self._now, self._spec = session, task, now, spec_of(task)
         self._kept: dict[str, None] = {}
         self._last, self._in_order = -1, True
         last = session.scalar(select(func.max(Context.position)).where(Context.task_id == task.id))
@@ -113,6 +114,7 @@ class _Upload:
             self._retire_changed(context.id, but=key)
         if new:
             self._session.execute(insert(Context), new)
+            add_contexts(self._session, self._task.id, self._spec, [(row["key"], row["fields"]) for row in new])
         self._free += len(new)
         self.added += len(new)
         self._session.flush()

@@ -15,7 +15,8 @@ from round_manager.examples.submissions import (
     store_example,
     submission_problem,
 )
-from round_manager.models import Attempt, Context, Example, LeaseEnd, Source, WorkItem, WorkSession
+from round_manager.models import Attempt, Context, Duplicate, Example, LeaseEnd, Source, WorkItem, WorkSession
+from round_manager.novelty.decisions import Repetition, find_repetition
 from round_manager.tasks.contexts import pack_context
 from round_manager.work import errors
 from round_manager.work.active_time import add_item_time
@@ -91,10 +92,12 @@ def submit_item(
     *,
     now: datetime,
     active_ms: int | None = None,
+    warn: bool = False,
 ) -> Example:
     """Store the example with the verdict that the worker saw on exactly this text; the session must be locked.
 
-    A repeated call returns the same example. It is unconfirmed until the marketplace names its author.
+    A repeated call returns the same example. It is unconfirmed until the marketplace names its author, and then it is
+    decided again whether its text is new. With `warn`, a text that is not new is refused with EarnsNoBonus.
     """
     spec, row = context.spec, item.row
     asked = item.input_of(page)
@@ -113,12 +116,27 @@ def submit_item(
         session_id=row.session_id, item=row.item,
     )  # fmt: skip
     attempt = _checked(session, context, item, submission, asked)
+    repetition = find_repetition(session, context.open_round, spec, row.worker_id, fields)
+    if repetition is not None and warn:
+        raise errors.EarnsNoBonus(repetition_warning(repetition))
     submission = replace(submission, active_ms=add_item_time(session, context.work, row, active_ms, now=now))
     verdict = StoredVerdict.of_attempt(attempt)
     example = new_example(context.open_round, submission, verdict, tries=len(item.attempts), now=now, confirmed=False)
+    if repetition is not None:
+        example.duplicate, example.duplicate_of = repetition.how, repetition.name
     store_example(session, example, list(item.attempts))
     end_lease(session, context.work, row.context_id, LeaseEnd.USED, now=now)
     return example
+
+
+def repetition_warning(repetition: Repetition) -> str:
+    """Return what a worker reads about a text that is not new; another worker's text is never shown."""
+    same = "the same" if repetition.how is Duplicate.EXACT else "nearly the same"
+    if repetition.own_text is not None:
+        return f"you wrote {same} text before (“{repetition.own_text}”), so this one earns no bonus"
+    if repetition.is_context:
+        return f"this is {same} as a text that workers are shown, so it earns no bonus"
+    return f"this is {same} as a text that we already have, so it earns no bonus"
 
 
 def _checked(

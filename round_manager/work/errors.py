@@ -23,6 +23,7 @@ WorkRefused
 ├── MoreAttemptsNeeded    the task asks for more attempts first
 ├── NotAskedYet           the target has not been asked about exactly this text
 ├── DuplicateText         the worker has submitted the same text before
+├── EarnsNoBonus          the text repeats a known one; the worker may submit it anyway
 ├── WrittenElsewhere      the worker has written on this context on another page
 └── TooManyReports        enough was reported about this HIT
 """
@@ -148,6 +149,10 @@ class NotAskedYet(WorkRefused):
 
 class DuplicateText(WorkRefused):
     """The worker has submitted the same text before."""
+
+
+class EarnsNoBonus(WorkRefused):
+    """The text repeats a known one; the worker may submit it anyway."""
 
 
 class WrittenElsewhere(WorkRefused):

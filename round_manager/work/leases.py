@@ -12,8 +12,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, select, update
 from sqlalchemy.orm import Session
 
-from round_manager.examples.submissions import VALID_SESSIONS
 from round_manager.models import (
+    VALID_SESSIONS,
     Context,
     Example,
     ExampleStatus,

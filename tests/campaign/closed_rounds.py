@@ -17,6 +17,7 @@ from round_manager.database.triggers import create_statements, drop_statements
 from round_manager.examples.submissions import content_sha256
 from round_manager.models import Attempt, Example, ExampleStatus, ModelVersion, Round, Source, Task, Vote, ensure_worker
 from round_manager.models.guards import ROUNDS
+from round_manager.novelty.decisions import decide
 from round_manager.services.archives import Frozen, freeze_round
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.rounds import open_round
@@ -55,8 +56,12 @@ class ClosedRounds(LabelStudioWork):
         text: Callable[[int], str] = text_of,
         statuses: Sequence[ExampleStatus] = STATUSES,
         backwards: bool = False,
+        decided: bool = False,
     ) -> Self:
-        """Fill the open round with examples, votes and attempts."""
+        """Fill the open round with examples, votes and attempts.
+
+        With `decided`, it is decided which texts are new; otherwise all of them are.
+        """
         round_number = self.round.number
         with self.store.write() as session:
             session.get_one(Task, self.task.id).worker_salt = SALT
@@ -70,6 +75,8 @@ class ClosedRounds(LabelStudioWork):
                 example = self._example(round_number, number, workers[author(number)], text(number), status)
                 session.add(example)
                 session.flush()
+                if decided:
+                    decide(session, example)
                 self._cast_votes(session, number, example, workers, backwards=backwards)
                 session.add(self._attempt(round_number, number, example))
         return self
@@ -98,7 +105,15 @@ class ClosedRounds(LabelStudioWork):
         session.flush()
         return late
 
+    def forget_duplicates(self) -> None:
+        """Make the round one that was opened before there were terms about duplicates."""
+        self._change_terms({name: value for name, value in self.round.spec.items() if name != "duplicates"})
+
     def _change_policy(self, policy: dict[str, Any]) -> None:
+        spec = self.round.spec
+        self._change_terms({**spec, "rounds": {**spec["rounds"], **policy}})
+
+    def _change_terms(self, spec: dict[str, Any]) -> None:
         """A round's terms are fixed while it is open; here they are as if they had always been so."""
         guard = next(one for one in ROUNDS if one.name == "guard_round_terms")
         with self.store.write() as session:
@@ -106,8 +121,7 @@ class ClosedRounds(LabelStudioWork):
             row = session.get_one(Round, self.round_id)
             for statement in drop_statements(guard, dialect):
                 session.connection().exec_driver_sql(statement)
-            row.spec = {**row.spec, "rounds": {**row.spec["rounds"], **policy}}
-            row.spec_sha256 = json_sha256(row.spec)
+            row.spec, row.spec_sha256 = spec, json_sha256(spec)
             session.flush()
             for statement in create_statements(guard, dialect):
                 session.connection().exec_driver_sql(statement)

@@ -1,5 +1,6 @@
 """Work on the workers' pages: HITs that are taken, pages that are filled in, and the crowd's confirmation."""
 
+import hashlib
 from typing import Any
 
 from sqlalchemy import select
@@ -126,13 +127,19 @@ class PageWork(ExampleInputs):
         return result.attempt
 
     def submit_example(
-        self, work: WorkSession, text: str | PageInput, item: int = 0, *, active_ms: int | None = None
+        self,
+        work: WorkSession,
+        text: str | PageInput,
+        item: int = 0,
+        *,
+        active_ms: int | None = None,
+        warn: bool = False,
     ) -> Example:
         """Submit an item as the page does, after the attempt with the same text."""
         written = self.page_input(work, text, item) if isinstance(text, str) else text
         with self.store.write() as session:
             at, shown = lock_item(session, work, item)
-            return submit_item(session, at, shown, written, now=self.now, active_ms=active_ms)
+            return submit_item(session, at, shown, written, now=self.now, active_ms=active_ms, warn=warn)
 
     def items(self, work: WorkSession) -> list[CreationItem]:
         """Return the examples to write in a session."""
@@ -144,7 +151,9 @@ class PageWork(ExampleInputs):
         target = self.items(work)[item].target
         others = [name for name in self.spec.label_names if name != target]
         label = (others[0] if others else "new") if fooling else target
-        return f"This is {label} {note}{work.id}.{item}"
+        # Most of it differs from all other texts, which would be duplicates otherwise.
+        digest = hashlib.sha256(f"{work.id}.{item}".encode()).hexdigest()[:48]
+        return f"This is {label} {note}{digest}"
 
     def write_examples(self, work: WorkSession, note: str = "", *, fooling: bool = True) -> list[Example]:
         """Write and submit every item of the session."""

@@ -165,7 +165,8 @@ def work_and_fooling_examples_are_paid_once(books: Books) -> Iterator[str]:
     approved = Counter(one.id for one in books.handed_in if one.status is tables.AssignmentStatus.APPROVED)
     if rewards != approved:
         yield f"rewards {rewards - approved} are too many, and {approved - rewards} are missing"
-    wanted = select(Example.id).where(Example.status == ExampleStatus.VERIFIED, Example.fooled)
+    is_new = Example.duplicate.is_(None)
+    wanted = select(Example.id).where(Example.status == ExampleStatus.VERIFIED, Example.fooled, is_new)
     deserved, bonuses = Counter(books.ours.scalars(wanted)), Counter(one.example_id for one in paid if one.example_id)
     if bonuses != deserved:
         yield f"bonuses {bonuses - deserved} are too many, and {deserved - bonuses} are missing"

@@ -27,6 +27,7 @@ from round_manager.services.work import OVER, HitDetails
 from round_manager.work.errors import REOPEN_HIT, AcceptanceNotProven, PageUnknown, TimeIsOver
 from templates import Pack, find_pack, load_pack
 from templates.payloads import Json, Template, sample_task, template_xml
+from templates.sections import Duplicates
 
 API = "/work"
 TEMPLATES: Mapping[HitKind, Template] = {HitKind.CREATE: "create", HitKind.VALIDATE: "validate"}
@@ -155,6 +156,7 @@ class HitPages:
             "task": {
                 "title": spec.title,
                 "instructions_html": pack.instructions_html(TEMPLATES.get(kind, "create")),
+                "new_texts": new_texts(shown.duplicates) if bonus and shown.duplicates else "",
                 "content_warning": warning,
                 "consent": bool(warning),
                 "languages": list(spec.languages),
@@ -176,10 +178,29 @@ class HitPages:
         return {"task": pack.sample(TEMPLATES[shown.hit.kind])}
 
 
+def new_texts(rule: Duplicates) -> str:
+    """Return the rule about duplicates as workers read it."""
+    if rule.near == 1:
+        what = "A text that is the same as an earlier one apart from case, punctuation and spacing"
+    else:
+        what = f"A text that is {rule.near:.0%} or more the same as an earlier one"
+    others = "yours or another worker's, in this round or before"
+    return (
+        f"{what} earns no bonus ({others}), and neither does a copy of our own data or of the text that you are shown."
+    )
+
+
 def error_setup(error: PageError) -> Json:
     """Return the setup of a page that shows only an error, and whether the HIT should be returned."""
     title = error.title
-    task = {"title": title, "instructions_html": "", "content_warning": "", "consent": False, "languages": ["en"]}
+    task = {
+        "title": title,
+        "instructions_html": "",
+        "new_texts": "",
+        "content_warning": "",
+        "consent": False,
+        "languages": ["en"],
+    }
     return {
         "kind": HitKind.CREATE.value,
         "preview": False,

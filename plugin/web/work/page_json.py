@@ -6,6 +6,7 @@ Nothing that a worker must not know is sent. Only the form of what arrives is ch
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from common.text import sentence
 from ml_backend.verdict import ModelOutput, Verdict
 from round_manager.examples.submissions import InputProblem
 from round_manager.labelstudio.annotations import read_judgement, read_submission
@@ -23,6 +24,7 @@ from templates.payloads import Json, creation_task, validation_task
 Body = Mapping[str, Any]
 Result = list[Mapping[str, Any]]
 MOST_RESULTS = 200
+NO_WARNINGS: Mapping[int, str] = {}
 MOST_ACTIVE_MS = 30 * 24 * 3_600_000
 
 
@@ -31,12 +33,13 @@ def state_json(page: PageState) -> Json:
     kind, spec = page.hit.kind, page.spec
     items: list[Json] = []
     if kind is HitKind.CREATE:
-        items = [creation_json(one) for one in page.creation]
+        items = [creation_json(one, page.warnings) for one in page.creation]
     elif kind is HitKind.VALIDATE:
         items = [validation_json(spec, one) for one in page.validation]
     else:
         items = quiz_items(spec, page.quiz)
-    fooling = sum(one.example is not None and one.example.fooled for one in page.creation)
+    written = [one.example for one in page.creation if one.example is not None]
+    fooling = sum(one.fooled and one.duplicate is None for one in written)
     return {
         "now": page.now.isoformat(),
         "deadline": page.deadline.isoformat(),
@@ -60,11 +63,11 @@ def for_guest(item: Json) -> Json:
     return {name: hidden.get(name, value) for name, value in item.items()}
 
 
-def creation_json(item: CreationItem) -> Json:
-    """Return one example to write."""
+def creation_json(item: CreationItem, warnings: Mapping[int, str] = NO_WARNINGS) -> Json:
+    """Return one example to write; `warnings` say why attempts, by their ids, would earn no bonus."""
     spec = item.spec
     target = None if item.target is None else {"name": item.target, "title": spec.label_title(item.target)}
-    verdicts = [verdict_json(spec, one, number) for number, one in enumerate(item.attempts, 1)]
+    verdicts = [verdict_json(spec, one, number, warnings.get(one.id)) for number, one in enumerate(item.attempts, 1)]
     return {
         "item": item.item,
         "mark": item.mark,
@@ -113,12 +116,16 @@ def quiz_json(spec: TaskSpec, taken: QuizResult, left: int) -> Json:
     }
 
 
-def verdict_json(spec: TaskSpec, attempt: Attempt, number: int) -> Json:
-    """Return what the target said to an attempt; `number` counts the attempts on its context."""
+def verdict_json(spec: TaskSpec, attempt: Attempt, number: int, warning: str | None) -> Json:
+    """Return what the target said to an attempt, and why its text would earn no bonus.
+
+    `number` counts the attempts on its context.
+    """
     verdict = Verdict.from_record(attempt.verdict, verdict_id=attempt.public_id, task=spec.name, fooled=attempt.fooled)
     said = [{**_said(spec, one), "fooled": one.fooled} for one in verdict.outputs]
     shown = {"fooled": attempt.fooled, "message": verdict.sentence(spec), "said": said, "number": number}
-    return {**shown, "on": _asked_about(spec, attempt), "answer": attempt.answer}
+    said_about = {"on": _asked_about(spec, attempt), "answer": attempt.answer}
+    return {**shown, **said_about, "warning": None if warning is None else sentence(warning)}
 
 
 def _asked_about(spec: TaskSpec, attempt: Attempt) -> dict[str, str]:
@@ -173,6 +180,14 @@ def mark_in(body: Body) -> str:
     if not isinstance(mark, str):
         raise PageInputUnreadable
     return mark
+
+
+def flag_in(body: Body, name: str) -> bool:
+    """Return a yes or no that the page sent, no if it sent none."""
+    value = body.get(name, False)
+    if not isinstance(value, bool):
+        raise PageInputUnreadable
+    return value
 
 
 def active_in(body: Body) -> int | None:

@@ -73,7 +73,7 @@ class PageCalls:
                 at.work.worker_id, at.hit.id, places=None if page.proven_at else at.hit.max_assignments
             ),
         )
-        verdict = page_json.verdict_json(outcome.spec, outcome.attempt, outcome.number)
+        verdict = page_json.verdict_json(outcome.spec, outcome.attempt, outcome.number, outcome.warning)
         return {"verdict": verdict, "tries_used": outcome.used, "again": outcome.repeated}
 
     def submit(self, page: OpenPage, item: int, body: Json) -> Json:
@@ -85,6 +85,7 @@ class PageCalls:
             mark=page_json.mark_in(body),
             read=page_json.reader(page_json.result_in(body)),
             active_ms=page_json.active_in(body),
+            warn=page_json.flag_in(body, "warn"),
         )
         return self._item(page, page_json.creation_json(submitted))
 

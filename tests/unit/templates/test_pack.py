@@ -37,6 +37,12 @@ def test_every_built_in_pack_loads(name: str) -> None:
     assert len(pack.contexts) >= 60
 
 
+@pytest.mark.parametrize("name", PACKS)
+def test_the_instructions_of_every_built_in_pack_name_the_threshold_of_duplicates(name: str) -> None:
+    pack = find_pack(name)
+    assert f"{pack.spec.duplicates.near * 100:.0f} %" in pack.instructions
+
+
 @pytest.mark.parametrize("name", [name for name in PACKS if name != "qa"])
 def test_classification_seeds_are_large_balanced_and_partly_held_out(name: str) -> None:
     pack = find_pack(name)

@@ -65,20 +65,37 @@ def test_by_example_a_worker_may_be_in_both_parts(store: Store) -> None:
 
 
 def test_of_exact_duplicates_the_first_is_used(store: Store) -> None:
-    same = start_closed(store, text=lambda number: text_of(number % 30), statuses=ALL_VERIFIED)
+    same = start_closed(store, text=lambda number: text_of(number % 30), statuses=ALL_VERIFIED, decided=True)
     report = split(same)
     found = parts(same)
     assert report.exact_duplicates == 10
     assert [found[place][1] is None for place in range(40)] == [False] * 30 + [True] * 10
 
 
-@pytest.mark.parametrize("by_worker", [True, False])
-def test_near_duplicates_are_never_in_both_parts(store: Store, by_worker: bool) -> None:
-    def text(number: int) -> str:
-        # Twenty texts, each written twice by different people, the second time a little louder.
-        return text_of(number % 20) if number < 20 else f"{text_of(number % 20).upper()} !!"
+def louder(number: int) -> str:
+    """Return one of twenty texts, each written twice by different people, the second time a little louder."""
+    return text_of(number % 20) if number < 20 else f"{text_of(number % 20).upper()} !!"
 
-    campaign = start_closed(store, text=text, statuses=ALL_VERIFIED, policy={"split_by_worker": by_worker})
+
+@pytest.mark.parametrize("by_worker", [True, False])
+def test_near_duplicates_are_in_no_part(store: Store, by_worker: bool) -> None:
+    def text(number: int) -> str:
+        return f"{louder(number)} Yes." if number >= 20 else louder(number)
+
+    policy = {"split_by_worker": by_worker}
+    campaign = start_closed(store, text=text, statuses=ALL_VERIFIED, policy=policy, decided=True)
+    report = split(campaign)
+    found = parts(campaign)
+    assert (report.rule, report.near_duplicates, report.exact_duplicates, report.kept_apart) == (3, 20, 0, 0)
+    assert [found[place][1] is None for place in range(40)] == [False] * 20 + [True] * 20
+    assert report.train + report.held_out == 20
+    assert report.held_out > 0
+
+
+@pytest.mark.parametrize("by_worker", [True, False])
+def test_without_stored_decisions_near_duplicates_are_never_in_both_parts(store: Store, by_worker: bool) -> None:
+    campaign = start_closed(store, text=louder, statuses=ALL_VERIFIED, policy={"split_by_worker": by_worker})
+    campaign.forget_duplicates()
     report = split(campaign)
     found = parts(campaign)
     assert (report.near_duplicates, report.near_groups, report.exact_duplicates) == (20, 20, 0)

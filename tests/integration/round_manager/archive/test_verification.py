@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet
 import pytest
 from sqlalchemy import text
 
@@ -204,6 +205,7 @@ def test_an_archive_with_splits_of_the_first_rule_passes_verification(
     with any_databases.opened() as store:
         # The second worker's every text is nearly one of the first's.
         campaign = start_closed(store, text=text, author=lambda number: number % 2, statuses=(ExampleStatus.VERIFIED,))
+        campaign.forget_duplicates()
         old = campaign.freeze(open_archives(str(tmp_path)))
         monkeypatch.undo()
         again = campaign.freeze(open_archives(str(tmp_path)))
@@ -212,5 +214,35 @@ def test_an_archive_with_splits_of_the_first_rule_passes_verification(
 
 
 def test_splits_of_an_unknown_rule_are_reported(archive: Path) -> None:
-    change_manifest(archive, lambda manifest: manifest["splits"].update(rule=3))
-    assert mentions(verify(archive).problems, "rule 3")
+    change_manifest(archive, lambda manifest: manifest["splits"].update(rule=4))
+    assert mentions(verify(archive).problems, "rule 4")
+
+
+def test_an_archive_with_splits_of_the_second_rule_passes_verification(
+    any_databases: Databases, tmp_path: Path
+) -> None:
+    with any_databases.opened() as store:
+        campaign = start_closed(store, text=lambda number: text_of(number % 30))
+        campaign.forget_duplicates()
+        old = campaign.freeze(open_archives(str(tmp_path)))
+    assert (old.splits.rule, old.splits.exact_duplicates > 0) == (2, True)
+    assert verify(Path(old.where)).problems == ()
+    assert "duplicate" not in pa.parquet.read_schema(Path(old.where) / "examples.parquet").names
+
+
+def test_a_duplicate_that_is_not_similar_to_what_it_names_is_found(any_databases: Databases, tmp_path: Path) -> None:
+    with any_databases.opened() as store:
+        campaign = start_closed(store, text=lambda number: text_of(number % 30), decided=True)
+        frozen = campaign.freeze(open_archives(str(tmp_path)))
+    folder = Path(frozen.where)
+    assert verify(folder).problems == ()
+
+    def swap(table: pa.Table) -> pa.Table:
+        """Name the next original instead."""
+        names = table["duplicate_of"].to_pylist()
+        originals = [name for name in names if name]
+        moved = dict(zip(originals, [*originals[1:], originals[0]], strict=True))
+        return set_column(table, "duplicate_of", [moved.get(name) for name in names])
+
+    forge(folder, swap)
+    assert mentions(verify(folder).problems, "not similar")

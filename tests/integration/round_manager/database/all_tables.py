@@ -13,6 +13,7 @@ from round_manager.models import (
     GoldExample,
     GoldItem,
     GoldShowing,
+    KnownText,
     LabelStudioAnnotation,
     LabelStudioLink,
     LabelStudioTask,
@@ -24,6 +25,7 @@ from round_manager.models import (
     QualificationGrant,
     QuizResult,
     SessionStatus,
+    TextKey,
     TrainingJob,
     WorkItem,
     WorkSession,
@@ -61,6 +63,8 @@ def fill_all_tables(sample: SampleRows) -> SampleRows:
         span: dict[str, Any] = {"leased_at": NOON, "expires_at": NOON + HOUR}
         add(Lease(context_id=sample.context, worker_id=sample.voter, **span))
         add(Lease(example_id=sample.example, author_id=sample.author, worker_id=sample.voter, **span))
+        add(KnownText(task_id=sample.task, name="x", example_id=sample.example, context=0, text="not bad at all"))
+        session.add(TextKey(task_id=sample.task, key=7, text_id=1))
         gold = add(GoldItem(task_id=sample.task, key="g1", fields={"text": "good"}, label="positive", created_at=NOON))
         mine: dict[str, Any] = {"session_id": own_page, "worker_id": sample.voter}
         session.add(GoldExample(example_id=sample.example, task_id=sample.task, round_id=sample.round, created_at=NOON))

@@ -175,6 +175,10 @@ INVALID_ROWS: list[InvalidRow] = [
     InvalidRow("uq_quiz_result_session_id_number", {}),
     # Examples and attempts
     *_columns("example", "source split", "'nonsense'"),
+    InvalidRow("ck_example_duplicate", {"duplicate": "'nonsense'", "duplicate_of": "'seed:1'"}),
+    InvalidRow("ck_example_duplicate_of", {"duplicate_of": "'seed:1'"}),
+    InvalidRow("ck_example_duplicate_of", {"duplicate": "'near'"}),
+    InvalidRow("uq_known_text_example", {}, "example_id IS NOT NULL"),
     *_columns("example", "item active_ms votes_wanted confidence", "-1"),
     *_each("ck_example_content_sha256", "content_sha256", HASHES),
     InvalidRow("ck_example_status", {"status": "'nonsense'"}),

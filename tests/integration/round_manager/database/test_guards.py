@@ -11,6 +11,7 @@ from round_manager.models import (
     Attempt,
     AuditEntry,
     Context,
+    Duplicate,
     Evaluation,
     Example,
     ExampleStatus,
@@ -254,6 +255,12 @@ def an_example_of_a_closed_round_is_decided_again(sample: SampleRows, session: S
 def an_example_changes_sides_after_the_freeze(sample: SampleRows, session: Session) -> None:
     _close(sample, session, **FROZEN)
     session.execute(update(Example).values(split=Split.TRAIN))
+
+
+@forbidden("guard_example_duplicate")
+def an_example_of_a_closed_round_becomes_a_duplicate(sample: SampleRows, session: Session) -> None:
+    _close(sample, session)
+    session.execute(update(Example).values(duplicate=Duplicate.EXACT, duplicate_of="seed:1"))
 
 
 @forbidden("guard_example_kept")

@@ -37,6 +37,18 @@ QUESTIONS = {
         "SELECT public_id FROM example WHERE task_id = 1 AND content_sha256 = 'x'",
         "ix_example_content",
     ),
+    "which known texts may be similar": (
+        "SELECT text_id FROM text_key WHERE task_id = 1 AND key = 7",
+        "pk_text_key",
+    ),
+    "which examples repeat this one": (
+        "SELECT id FROM example WHERE duplicate_of = 'x'",
+        "ix_example_duplicate",
+    ),
+    "what has this author written on pages that are not confirmed": (
+        "SELECT id FROM example WHERE status = 'unconfirmed' AND author_id = 1 AND round_id = 1",
+        "ix_example_unconfirmed",
+    ),
     "which votes has this example": (
         "SELECT label FROM vote WHERE example_id = 1",
         "uq_vote_example_id_worker_id",
@@ -101,7 +113,11 @@ def _plan(session: Session, question: str, values: dict[str, Any]) -> str:
         for way in ("seqscan", "sort", "hashagg"):
             session.execute(text(f"SET LOCAL enable_{way} = off"))
         plan = session.execute(text(f"EXPLAIN {question}"), values).all()
-    return "\n".join(str(line) for line in plan).replace("sqlite_autoindex_vote_1", "uq_vote_example_id_worker_id")
+    return (
+        "\n".join(str(line) for line in plan)
+        .replace("sqlite_autoindex_vote_1", "uq_vote_example_id_worker_id")
+        .replace("SEARCH text_key USING PRIMARY KEY", "pk_text_key")
+    )
 
 
 @pytest.mark.parametrize(("question", "index"), QUESTIONS.values(), ids=QUESTIONS)

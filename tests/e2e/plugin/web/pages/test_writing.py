@@ -5,7 +5,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from round_manager.models import Attempt, AuditEntry, Example, WorkItem, WorkSession
+from round_manager.models import Attempt, AuditEntry, Duplicate, Example, WorkItem, WorkSession
 from tests.campaign import MINUTE
 from tests.e2e.plugin.web.pages.bare_page import BarePage, OpenSite, OpenTab
 from tests.integration.plugin.web.work.work_site import WorkSite
@@ -61,6 +61,49 @@ def test_examples_are_tried_changed_and_submitted_one_after_the_other(open_site:
     assert first.active_ms + second.active_ms <= work.active_ms
     assert tab.forms == [{"assignmentId": "AS-h-1-W1", "session": work.public_id.hex}]
     assert tab.complaints == []
+
+
+def test_a_text_that_earns_no_bonus_is_submitted_only_after_a_warning(open_site: OpenSite, tab: BarePage) -> None:
+    site = open_site(work={"tries": 4, "tries_before_skip": 2, "examples_per_hit": 2})
+    tab.open(site, site.campaign.add_hit()).in_state("ready")
+    expect(tab.there("new-texts")).to_contain_text("70%")
+    tab.ready().ask("text", "All was neutral, not well.")
+    tab.sees("fooled")
+    tab.there("submit").click()
+    expect(tab.there("place")).to_have_text("Example 2 of 2")
+    tab.ask("text", "All was neutral, not well!")
+    expect(tab.there("verdict-warning")).to_contain_text("All was neutral, not well.")
+    assert tab.complaints == []
+    for width in (1280, 375):
+        tab.page.set_viewport_size({"width": width, "height": 800})
+        tab.keep(f"warned-{width}")
+    # The warning survives a reload, so that the worker who submits now has read it.
+    tab.page.reload()
+    expect(tab.ready().there("verdict-warning")).to_contain_text("All was neutral, not well.")
+    tab.there("submit").click()
+    tab.is_handed_in()
+    assert [example.duplicate for example in site.campaign.rows(Example)] == [None, Duplicate.EXACT]
+
+
+def test_a_text_that_another_worker_wrote_meanwhile_is_submitted_only_after_a_warning(
+    open_site: OpenSite, tab: BarePage
+) -> None:
+    site = open_site(work={"examples_per_hit": 1})
+    tab.open(site, site.campaign.add_hit()).ready().ask("text", "All was neutral, not well.")
+    tab.sees("fooled")
+    expect(tab.there("verdict-warning")).to_be_hidden()
+    known = "ALL WAS NEUTRAL, not well"
+    other = site.campaign.open_page("W-OTHER")
+    site.campaign.ask_target(other, known)
+    site.campaign.submit_example(other, known)
+    site.campaign.confirm(site.campaign.finish_page(other))
+    tab.there("submit").click()
+    expect(tab.there("trouble-text")).to_contain_text("earns no bonus")
+    expect(tab.there("trouble-text")).not_to_contain_text("ALL WAS")
+    assert len(site.campaign.rows(Example)) == 1
+    tab.there("trouble-again").click()
+    tab.is_handed_in()
+    assert [example.duplicate for example in site.campaign.rows(Example)] == [None, Duplicate.EXACT]
 
 
 def test_a_reload_restores_unsent_text_and_the_last_verdict(site: WorkSite, tab: BarePage) -> None:

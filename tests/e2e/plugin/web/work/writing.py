@@ -61,10 +61,10 @@ class Reader:
         return self.verdict(given, text, target).sentence(self.spec)
 
     def texts_for(self, given: Assigned, *, beginning: int = 0) -> Texts:
-        """Return texts from the pack's rows; another start gives other texts, because each can be submitted once."""
+        """Return new texts; another beginning gives other ones, because only new texts earn a bonus."""
         answers: dict[str, tuple[str, Prediction]] = {}
         for place in range(beginning, beginning + MOST_PARTS):
-            texts = self._candidates(given, place)
+            texts = self._candidates(given, place, following=beginning + 1)
             said = self._predictor.predict([{**given.fields, self.input: text} for text in texts])
             for text, answer in zip(texts, said, strict=True):
                 # One text for each answer of the model is enough to choose from.
@@ -74,13 +74,17 @@ class Reader:
                 return found
         raise AssertionError("the model answers everything alike")
 
-    def _candidates(self, given: Assigned, place: int) -> list[str]:
+    def _candidates(self, given: Assigned, place: int, following: int) -> list[str]:
         if self.spec.kind == "qa":
             # A model trained on a few rows gives nearly the same answer to all other questions.
             (passage,) = given.fields.values()
             pieces = [*re.split(r"(?<=[.])\s", passage), *re.split(r"(?<=[.;,])\s", passage)]
             return [f"{one.strip('., ')}?" for one in pieces if len(one) < LONGEST]
-        return [row.fields[self.input] for row in self.pack.seed[place % STEP :: STEP]]
+        # The rows themselves are known texts: each candidate begins like one row and ends like another.
+        rows = [row.fields[self.input].split() for row in self.pack.seed[place % STEP :: STEP]]
+        others = [*rows[following % len(rows) :], *rows[: following % len(rows)]]
+        pairs = zip(rows, others, strict=True)
+        return [" ".join([*one[: len(one) // 2], *other[len(other) // 2 :]]) for one, other in pairs]
 
     def _among(self, given: Assigned, answers: Sequence[tuple[str, Prediction]]) -> Texts | None:
         """One text that is answered right and one that is not, for the same target."""

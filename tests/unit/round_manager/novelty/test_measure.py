@@ -1,0 +1,75 @@
+"""The measure ignores case, punctuation and spacing, and its keys find similar texts."""
+
+from random import Random
+
+import pytest
+
+from round_manager.novelty.measure import MeasuredText, measured_examples, measured_texts, normal_keys, shingles
+from templates import find_pack
+
+WORDS = ("anvil", "barley", "copper", "dahlia", "ember", "fathom", "gravel", "harbour", "island", "juniper", "kettle")
+
+
+def measured(text: str, context: str | None = None) -> MeasuredText:
+    (found,) = measured_texts([text], [context])
+    return found
+
+
+VARIANTS = {
+    "punctuation": "A cold, slice...!",
+    "case and spacing": " a  COLD slice",
+    "wide letters": "\uff21 cold slice",
+    "punctuation within words": "A c-o-l-d s.l.i.c.e",
+    "no spacing": "Acoldslice",
+    "invisible characters": "A co\u200bld sl\u00adi\ufe0fce\u2800",
+    "letters that look alike": "\u0410 c\u043eld sli\u0441\u0435",
+}
+
+
+@pytest.mark.parametrize("other", VARIANTS.values(), ids=VARIANTS)
+def test_variants_of_a_text_are_the_same(other: str) -> None:
+    assert measured(other) == measured("A cold slice.")
+
+
+def test_texts_in_other_scripts_stay_different() -> None:
+    assert measured("Хлеб был холодным").text != measured("Хлеб был холодный").text
+    assert measured("कि") != measured("की")
+
+
+@pytest.mark.parametrize(("one", "other"), [("!!", "?"), ("", " "), ("no", "nope"), ("🙂", "🙁")])
+def test_short_texts_are_near_only_if_they_are_the_same(one: str, other: str) -> None:
+    assert measured(one).is_near(measured(other).text, 0.5) is (one.strip() == other.strip())
+
+
+def test_texts_on_different_contexts_share_no_key() -> None:
+    one, other = measured("A cold slice of bread", "On Monday"), measured("A cold slice of bread", "On Friday")
+    assert not set(one.keys) & set(other.keys)
+    assert one.bare_key == other.bare_key
+
+
+def test_a_stored_text_gives_its_keys_again() -> None:
+    one = measured("The crust was burnt, ÜBERALL 🙂.", "On Monday")
+    assert normal_keys(one.text, one.context) == list(one.keys)
+
+
+def test_the_keys_find_nearly_all_similar_texts() -> None:
+    chance = Random(7)
+    found = total = 0
+    for _ in range(300):
+        words = chance.choices(WORDS, k=20)
+        one = measured(" ".join(words))
+        words[chance.randrange(20)] = chance.choice(WORDS)
+        other = measured(" ".join(words))
+        if one.is_near(other.text, 0.8):
+            total += 1
+            found += bool(set(one.keys) & set(other.keys))
+    assert total > 50
+    assert found / total > 0.97
+
+
+def test_what_the_author_wrote_is_measured_and_not_what_was_shown() -> None:
+    spec = find_pack("nli").spec
+    fields = [{"premise": premise, "hypothesis": "He walked home"} for premise in ("It rained.", "It snowed.")]
+    one, other = measured_examples(spec, fields)
+    assert (one.text, one.context == other.context) == (other.text, False)
+    assert len(shingles(one.text)) == len("hewalkedhome") - 6
