@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Every process that a test starts would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test suite check unit test-postgresql docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-drip bench-crash bench-crowd bench-pages bench-rounds bench-loop bench-load fuzz lock sbom audit
+.PHONY: help setup demo test suite check unit test-postgresql docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-drip bench-crash bench-crowd bench-pages bench-rounds bench-novelty bench-loop bench-load fuzz lock sbom audit
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -95,6 +95,9 @@ bench-pages: setup ## a worker's first and next HIT: bytes, seconds until usable
 
 bench-rounds: setup ## 1,000,000 examples frozen, loaded with pandas and shown by status
 	$(BIN)/python tests/bench/rounds.py
+
+bench-novelty: setup ## whether a text is new, among 10,000 and 1,000,000 known ones
+	$(BIN)/python tests/bench/novelty.py
 
 bench-loop: setup ## two rounds of the demo with processes killed at random moments, against two without
 	$(BIN)/python tests/bench/loop.py
