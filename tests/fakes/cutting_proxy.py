@@ -39,7 +39,7 @@ def cutting_proxy(target: str) -> Iterator[CuttingProxy]:
             body = answer.read()
             self.send_response(answer.status)
             for name, value in answer.getheaders():
-                if name in ("Content-Length", "Content-Range", "ETag"):
+                if name.lower() in ("content-length", "content-range", "etag"):
                     self.send_header(name, value)
             self.end_headers()
             self.wfile.write(body[:limit])

@@ -38,23 +38,3 @@ def test_forwarded_addresses_are_trusted_only_behind_a_proxy(world: StillWorld) 
         for number in range(MAX_WRONG_LINKS):
             client.get(f"/join/{number}", headers={"X-Forwarded-For": "192.0.2.1"})
         assert client.get("/join/x", headers={"X-Forwarded-For": "192.0.2.2"}).status_code == status
-
-
-class BrokenBody:
-    """A body that cannot be read, as servers report it for a broken chunk."""
-
-    def read(self, _size: int = -1) -> bytes:
-        raise ValueError("not a chunk")
-
-
-def test_a_body_that_breaks_off_is_the_fault_of_the_client(world: StillWorld) -> None:
-    client = Client(marketplace_app(world.market, public_url=SITE))
-    broken = {"wsgi.input": BrokenBody(), "wsgi.input_terminated": True}
-    form = {"content_type": "application/x-www-form-urlencoded", "environ_overrides": broken}
-    assert client.post("/mturk/externalSubmit", **form).status_code == 400
-    called = client.post(
-        "/",
-        headers={"X-Amz-Target": "MTurkRequesterServiceV20170117.GetAccountBalance"},
-        environ_overrides={**broken, "CONTENT_LENGTH": "2"},
-    )
-    assert called.status_code == 400
