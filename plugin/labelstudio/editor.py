@@ -156,9 +156,10 @@ def add_files(app: Flask | Blueprint) -> None:
     app.add_url_rule("/static/fonts/<name>", "font", lambda name: _file(font_files(), name, forever))
 
 
-def own_address(name: str) -> str:
-    """Return the address of one of our files, which changes with the content of our files."""
-    return f"/pages/{pages_version()}/{name}"
+def own_addresses() -> Callable[[str], str]:
+    """Return what gives the address of one of our files; addresses change with the content of our files."""
+    version = pages_version()
+    return lambda name: f"/pages/{version}/{name}"
 
 
 def pages_version() -> str:

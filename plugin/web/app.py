@@ -19,7 +19,7 @@ from plugin.attempt_delivery import MAX_BYTES, PATH, SIGNATURE, TIME, InvalidSig
 from plugin.backend_client import BackendJudge
 from plugin.crowd import HitLinks
 from plugin.errors import PluginError
-from plugin.labelstudio.editor import PAGES, own_address
+from plugin.labelstudio.editor import PAGES, own_addresses
 from plugin.web import middleware
 from plugin.web.background import Housekeeping, ReadingLoop
 from plugin.web.data_routes import data_pages
@@ -169,7 +169,7 @@ def front_page(lazy_store: LazyStore) -> Blueprint:
     def front() -> Any:
         if not middleware.wants_html():
             return jsonify({"what": WHAT, **PLACES})
-        return render_template("front.html", file=own_address, is_up=lazy_store.health.health().error is None)
+        return render_template("front.html", file=own_addresses(), is_up=lazy_store.health.health().error is None)
 
     blueprint.add_url_rule("/", "front", front)
 

@@ -16,7 +16,7 @@ from werkzeug.exceptions import HTTPException
 from common.errors import CodedError, Hint, one_line
 from common.text import sentence
 from ml_backend.serving.metrics import metrics_page
-from plugin.labelstudio.editor import own_address
+from plugin.labelstudio.editor import own_addresses
 
 
 class WebMetrics:
@@ -165,7 +165,7 @@ def error_response(error: ApiError, *, for_people: str = "") -> Response:
         title, usual = PAGES.get(error.status, (OTHER, sentence(error.text)))
         words = sentence(for_people) if for_people else usual
         shown = {"status": error.status, "title": title, "text": words, "number": number}
-        response = make_response(render_template("error-page.html", file=own_address, **shown))
+        response = make_response(render_template("error-page.html", file=own_addresses(), **shown))
         response.headers.update({**GUARDED, "Content-Security-Policy": ERROR_POLICY})
     else:
         response = jsonify({**error.as_data(), "request_id": number})

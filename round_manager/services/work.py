@@ -120,7 +120,7 @@ def open_page(
     The number of pages is limited if the marketplace did not prove the acceptance.
     """
     with context.store.read() as session:
-        is_known = session_start.has_session(session, _hit(session, hit).hit, assignment, worker)
+        is_known = session_start.has_session(session, _find_hit(session, hit), assignment, worker)
     if not is_known:
         before_new()
     with context.store.write() as session:
@@ -181,7 +181,7 @@ def save_page_draft(
 ) -> None:
     """Store what is on the page for an item; an example to write must be the one that the page shows."""
     with context.store.write() as session:
-        work = sessions.find_session(session, page)
+        work = sessions.lock_page(session, page)
         if sessions.session_context(session, work).hit.kind is HitKind.CREATE:
             attempts.lock_item(session, work, item)[1].check_mark(read_mark())
         sessions.save_draft(session, work, item, draft, now=context.now())
@@ -228,7 +228,7 @@ def ask_target(
         raise
     latency_us = int((time.monotonic() - began) * MICROSECONDS)
     with context.store.write() as session:
-        at, shown = attempts.lock_item(session, sessions.find_session(session, page), item)
+        at, shown = attempts.lock_item(session, sessions.lock_page(session, page), item)
         shown.check_mark(mark)
         attempt = attempts.record_attempt(session, at, shown, asked, verdict, latency_us=latency_us, now=context.now())
         if draft is not None:
@@ -251,7 +251,7 @@ def submit_example(
     With `warn`, a text that is not new is refused with EarnsNoBonus, so that the page can ask the worker.
     """
     with context.store.write() as session:
-        at, shown = attempts.lock_item(session, sessions.find_session(session, page), item)
+        at, shown = attempts.lock_item(session, sessions.lock_page(session, page), item)
         shown.check_mark(mark)
         creation.submit_item(session, at, shown, read(shown), now=context.now(), active_ms=active_ms, warn=warn)
         return attempts.creation_item(session, at, item)
@@ -287,7 +287,7 @@ def judge_example(
     """Store a judgement and, if given, the page's draft; return the item as it is now."""
     now = context.now()
     with context.store.write() as session:
-        work = sessions.find_session(session, page)
+        work = sessions.lock_page(session, page)
         at = sessions.session_context(session, work)
         judgement = read(at.spec, validation_work.validation_item(session, at, item))
         validation_work.judge_item(session, work, item, judgement, now=now, active_ms=active_ms)
@@ -299,7 +299,7 @@ def judge_example(
 def take_quiz(context: ServiceContext, page: UUID, answers: Sequence[int]) -> QuizOutcome:
     """Score and store a quiz attempt."""
     with context.store.write() as session:
-        at = sessions.session_context(session, sessions.find_session(session, page))
+        at = sessions.session_context(session, sessions.lock_page(session, page))
         result = quizzes.take_quiz(session, at.work, answers, now=context.now())
         return QuizOutcome(at.spec, result, quizzes.attempts_left(session, at))
 
@@ -307,7 +307,7 @@ def take_quiz(context: ServiceContext, page: UUID, answers: Sequence[int]) -> Qu
 def report_problem(context: ServiceContext, page: UUID, item: int | None, text: str) -> None:
     """Report a problem with a HIT, or with one of its items, to the owner."""
     with context.store.write() as session:
-        work = sessions.find_session(session, page)
+        work = sessions.lock_page(session, page)
         # The questions of a quiz are not items.
         is_quiz = sessions.session_context(session, work).hit.kind is HitKind.QUIZ
         reports.report(session, work, None if is_quiz else item, text, now=context.now())
@@ -316,14 +316,14 @@ def report_problem(context: ServiceContext, page: UUID, item: int | None, text: 
 def record_active_time(context: ServiceContext, page: UUID, active_ms: int) -> int:
     """Store the active time that a page has counted so far, and return what is believed of it."""
     with context.store.write() as session:
-        work = sessions.find_session(session, page)
+        work = sessions.lock_page(session, page)
         return active_time.record_active_time(session, work, active_ms, now=context.now())
 
 
 def finish_page(context: ServiceContext, page: UUID) -> WorkSession:
     """Mark the session as submitted and return it; a repeated call changes nothing."""
     with context.store.write() as session:
-        return sessions.finish(session, sessions.find_session(session, page), now=context.now())
+        return sessions.finish(session, sessions.lock_page(session, page), now=context.now())
 
 
 def end_overdue_work(context: ServiceContext) -> int:
@@ -337,10 +337,15 @@ def end_overdue_work(context: ServiceContext) -> int:
             return ended
 
 
-def _hit(session: Session, public_id: UUID) -> HitDetails:
+def _find_hit(session: Session, public_id: UUID) -> Hit:
     hit = session.scalar(select(Hit).where(Hit.public_id == public_id))
     if hit is None:
         raise PageUnknown("this HIT is not known here; return it and take another one")
+    return hit
+
+
+def _hit(session: Session, public_id: UUID) -> HitDetails:
+    hit = _find_hit(session, public_id)
     task = session.get_one(Task, hit.task_id)
     if hit.round_id is None:
         return HitDetails(hit, task, spec_of(task), None)

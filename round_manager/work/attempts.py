@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import and_, bindparam, func, or_, select
 from sqlalchemy.orm import Session
 
 from ml_backend.errors import VerdictError
@@ -178,12 +178,10 @@ def creation_item(session: Session, context: SessionContext, item: int) -> Creat
 
 def load_item(session: Session, spec: TaskSpec, row: WorkItem) -> CreationItem:
     """Return an item with its context, its attempts and its example."""
-    context = session.get_one(Context, row.context_id)
-    made = select(Attempt).where(*_in_item(row), Attempt.context_id == row.context_id).order_by(Attempt.number)
-    submitted = select(Example).where(Example.session_id == row.session_id, Example.item == row.item)
-    example = session.scalar(submitted.where(Example.session_id.is_not(None)))
+    of_item = {"session_id": row.session_id, "item": row.item, "context_id": row.context_id}
+    context, example = session.execute(_CONTEXT_AND_EXAMPLE, of_item).one()
     elsewhere = example is None and is_written_elsewhere(session, spec, row)
-    return CreationItem(row, spec, context, tuple(session.scalars(made)), example, elsewhere)
+    return CreationItem(row, spec, context, tuple(session.scalars(_ATTEMPTS, of_item)), example, elsewhere)
 
 
 def lock_item(session: Session, work: WorkSession, item: int) -> tuple[SessionContext, CreationItem]:
@@ -251,12 +249,12 @@ def record_attempt(
         context_id=item.row.context_id,
         session_id=context.work.id,
         item=item.item,
-        number=(session.scalar(select(func.max(Attempt.number)).where(*_in_item(item.row))) or 0) + 1,
+        number=(session.scalar(_LAST_NUMBER, {"session_id": context.work.id, "item": item.item}) or 0) + 1,
         worker_id=context.work.worker_id,
     )
+    session.add(attempt)
     try:
-        with session.begin_nested():
-            session.add(attempt)
+        session.flush()
     except DuplicateError as error:
         raise StaleVerdict("this verdict is stored for another attempt; judge again") from error
     return attempt
@@ -279,19 +277,39 @@ def is_written_elsewhere(session: Session, spec: TaskSpec, row: WorkItem) -> boo
     """Whether the worker has an example on the item's context by another page, if the task takes only one."""
     if spec.work.repeat_context:
         return False
-    # Two pages can show one context: a newer page takes over what only the worker's own other pages hold.
-    other = (
-        select(Example.id)
-        .outerjoin(WorkSession, WorkSession.id == Example.session_id)
-        .where(
-            Example.author_id == row.worker_id,
-            equals_unindexed(Example.context_id, row.context_id or 0),
-            or_(Example.session_id.is_(None), Example.session_id != row.session_id),
-            or_(Example.status != ExampleStatus.UNCONFIRMED, WorkSession.status.in_(VALID_SESSIONS)),
-        )
+    of_item = {"worker_id": row.worker_id, "context_id": row.context_id or 0, "session_id": row.session_id}
+    return session.scalar(_WRITTEN_ELSEWHERE, of_item) is not None
+
+
+# Built once: each request about an example runs them.
+_IN_ITEM = (
+    Attempt.session_id == bindparam("session_id"),
+    Attempt.session_id.is_not(None),
+    Attempt.item == bindparam("item"),
+)
+_ATTEMPTS = select(Attempt).where(*_IN_ITEM, Attempt.context_id == bindparam("context_id")).order_by(Attempt.number)
+_LAST_NUMBER = select(func.max(Attempt.number)).where(*_IN_ITEM)
+_CONTEXT_AND_EXAMPLE = (
+    select(Context, Example)
+    .outerjoin(
+        Example,
+        and_(
+            Example.session_id == bindparam("session_id"),
+            Example.session_id.is_not(None),
+            Example.item == bindparam("item"),
+        ),
     )
-    return session.scalar(other.limit(1)) is not None
-
-
-def _in_item(row: WorkItem) -> tuple[Any, ...]:
-    return Attempt.session_id == row.session_id, Attempt.session_id.is_not(None), Attempt.item == row.item
+    .where(Context.id == bindparam("context_id"))
+)
+# Two pages can show one context: a newer page takes over what only the worker's own other pages hold.
+_WRITTEN_ELSEWHERE = (
+    select(Example.id)
+    .outerjoin(WorkSession, WorkSession.id == Example.session_id)
+    .where(
+        Example.author_id == bindparam("worker_id"),
+        equals_unindexed(Example.context_id, bindparam("context_id")),
+        or_(Example.session_id.is_(None), Example.session_id != bindparam("session_id")),
+        or_(Example.status != ExampleStatus.UNCONFIRMED, WorkSession.status.in_(VALID_SESSIONS)),
+    )
+    .limit(1)
+)

@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 
 from round_manager.models import WorkSession
 from round_manager.work import errors
-from round_manager.work.sessions import find_session, lock_session
+from round_manager.work.sessions import find_session, lock_page
 
 # Pages that are used call at least every 15 seconds.
 QUIET = timedelta(minutes=5)
@@ -49,7 +49,7 @@ def is_own(session: Session, page: UUID, browser: PageBrowser, *, now: datetime)
 
 def admit(session: Session, page: UUID, browser: PageBrowser, *, now: datetime) -> bool:
     """Let a browser in, or raise PageInOtherBrowser; return whether it is a guest."""
-    work = lock_session(session, find_session(session, page))
+    work = lock_page(session, page)
     if work.browser == browser.fingerprint:
         work.browser_seen_at = now
     elif work.browser is None or _is_newer(work, browser.proven_at):

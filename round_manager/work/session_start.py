@@ -78,13 +78,13 @@ def open_session(
     if found is not None and not _is_over(found, now):
         return _accepted(session, hit, found, submit_to, now)
     problem = _problem(session, hit)
-    if not problem:
+    if problem is None:
         # Of two tabs that load at once, the second waits here and then finds the session of the first.
         lock_task(session, hit.task_id)
         sweep(session, now=now)
         found = _find(session, hit, assignment, worker)
         # Moving a round locks the task too: it may have moved while we waited.
-        problem = _problem(session, hit)
+        problem = _problem(session, hit, refresh=True)
     if problem:
         if found is None:
             raise problem
@@ -217,15 +217,15 @@ def _find(session: Session, hit: Hit, assignment: str, worker: str) -> WorkSessi
     return session.scalar(claimed.execution_options(populate_existing=True))
 
 
-def _problem(session: Session, hit: Hit) -> errors.HitUnavailable | None:
-    """Return why the HIT cannot be started, or None."""
+def _problem(session: Session, hit: Hit, *, refresh: bool = False) -> errors.HitUnavailable | None:
+    """Return why the HIT cannot be started, or None; `refresh` reads the round again."""
     # A HIT is on the marketplace before we have read the reply to its creation; a worker can be faster.
     being_posted = hit.status is HitStatus.PLANNED and hit.sent_at is not None
     if (hit.status in NOT_THERE and not being_posted) or hit.finished_at is not None:
         return errors.HitUnavailable("this HIT is not on the marketplace; take another one")
     if hit.round_id is None:
         return None
-    round = session.get_one(Round, hit.round_id, populate_existing=True)
+    round = session.get_one(Round, hit.round_id, populate_existing=refresh)
     if round.status not in LIVE:
         return errors.HitUnavailable(
             "this round is closed and takes no more work; return the HIT, please", hint=errors.RETURN_HIT

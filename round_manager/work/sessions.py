@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import func, select, update
+from sqlalchemy import bindparam, func, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.database.columns import json_text
@@ -39,6 +39,12 @@ from templates import TaskSpec
 
 LONGEST_DRAFT = 60_000
 MOST_ITEMS = 1_000
+
+# Built once: each request of a page runs them.
+_BY_PUBLIC_ID = select(WorkSession).where(WorkSession.public_id == bindparam("public_id"))
+_LOCKED_BY_PUBLIC_ID = _BY_PUBLIC_ID.with_for_update(key_share=True)
+_HIT_AND_ROUND = select(Hit, Round).outerjoin(Round, Round.id == Hit.round_id).where(Hit.id == bindparam("hit_id"))
+_ITEMS = select(WorkItem).where(WorkItem.session_id == bindparam("session_id")).order_by(WorkItem.item)
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,17 @@ class SessionContext:
 
 def find_session(session: Session, public_id: UUID) -> WorkSession:
     """Return the session of that public id."""
-    found = session.scalar(select(WorkSession).where(WorkSession.public_id == public_id))
+    return _known(session.scalar(_BY_PUBLIC_ID, {"public_id": public_id}))
+
+
+def lock_page(session: Session, public_id: UUID) -> WorkSession:
+    """Lock the session of that public id until the transaction ends, and return it."""
+    found = _known(session.scalar(_LOCKED_BY_PUBLIC_ID, {"public_id": public_id}))
+    _locked(session).add(found.id)
+    return found
+
+
+def _known(found: WorkSession | None) -> WorkSession:
     if found is None:
         raise errors.PageUnknown(
             "this page is not known here; open the HIT again on the marketplace", hint=errors.REOPEN_HIT
@@ -92,15 +108,27 @@ def find_session(session: Session, public_id: UUID) -> WorkSession:
 
 def session_context(session: Session, work: WorkSession) -> SessionContext:
     """Return the session with its HIT, round and terms; nothing is locked."""
-    hit = session.get_one(Hit, work.hit_id)
-    round = session.get_one(Round, hit.round_id) if hit.round_id is not None else None
+    hit, round = session.execute(_HIT_AND_ROUND, {"hit_id": work.hit_id}).one()
     return SessionContext(work, hit, round, spec_of(round or session.get_one(Task, hit.task_id)))
 
 
 def lock_session(session: Session, work: WorkSession) -> WorkSession:
-    """Lock the session's row until the transaction ends, and return it as it is now."""
+    """Lock the session's row until the transaction ends, and return it as it is now.
+
+    A row that this transaction has locked already is not read again: nobody else can have changed it.
+    """
     session.flush()
-    return session.get_one(WorkSession, work.id, with_for_update={"key_share": True}, populate_existing=True)
+    if work.id in _locked(session):
+        return session.get_one(WorkSession, work.id)
+    found = session.get_one(WorkSession, work.id, with_for_update={"key_share": True}, populate_existing=True)
+    _locked(session).add(work.id)
+    return found
+
+
+def _locked(session: Session) -> set[int]:
+    """Return the ids of the work sessions that the transaction has locked; each transaction has its own Session."""
+    found: set[int] = session.info.setdefault("locked_work_sessions", set())
+    return found
 
 
 def lock_for_work(session: Session, work: WorkSession, *, now: datetime) -> SessionContext:
@@ -112,7 +140,7 @@ def lock_for_work(session: Session, work: WorkSession, *, now: datetime) -> Sess
 
 def items_of(session: Session, work: WorkSession) -> list[WorkItem]:
     """Return the session's items in the order in which the worker sees them."""
-    return list(session.scalars(select(WorkItem).where(WorkItem.session_id == work.id).order_by(WorkItem.item)))
+    return list(session.scalars(_ITEMS, {"session_id": work.id}))
 
 
 def find_item(session: Session, work: WorkSession, item: int) -> WorkItem:
@@ -199,18 +227,19 @@ def sweep(session: Session, *, now: datetime) -> int:
     """
     late = select(WorkSession.id).where(WorkSession.status == SessionStatus.OPEN, WorkSession.expires_at <= now)
     expired = some_rows(session, late.order_by(WorkSession.expires_at))
-    _set_status(session, expired, SessionStatus.EXPIRED)
-    end_leases(session, expired, LeaseEnd.EXPIRED, now=now)
+    _end(session, expired, SessionStatus.EXPIRED, LeaseEnd.EXPIRED, now)
     ended = select(Lease.id).where(Lease.ended_at.is_(None), Lease.expires_at <= now)
     over = some_rows(session, ended.order_by(Lease.expires_at))
-    session.execute(update(Lease).where(Lease.id.in_(over)).values(ended_at=now, outcome=LeaseEnd.EXPIRED))
+    if over:
+        session.execute(update(Lease).where(Lease.id.in_(over)).values(ended_at=now, outcome=LeaseEnd.EXPIRED))
     finished = select(Hit.id).where(Hit.id == WorkSession.hit_id, Hit.finished_at.is_not(None))
     waiting = select(WorkSession.id).where(WorkSession.status == SessionStatus.SUBMITTED, finished.exists())
     unconfirmed = some_rows(session, waiting)
-    _set_status(session, unconfirmed, SessionStatus.UNCONFIRMED)
-    end_leases(session, unconfirmed, LeaseEnd.RETURNED, now=now)
+    _end(session, unconfirmed, SessionStatus.UNCONFIRMED, LeaseEnd.RETURNED, now)
     return len(expired) + len(over) + len(unconfirmed)
 
 
-def _set_status(session: Session, sessions: Sequence[int], status: SessionStatus) -> None:
-    session.execute(update(WorkSession).where(WorkSession.id.in_(sessions)).values(status=status))
+def _end(session: Session, sessions: Sequence[int], status: SessionStatus, outcome: LeaseEnd, now: datetime) -> None:
+    if sessions:
+        session.execute(update(WorkSession).where(WorkSession.id.in_(sessions)).values(status=status))
+        end_leases(session, sessions, outcome, now=now)

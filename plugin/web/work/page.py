@@ -4,6 +4,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 from uuid import UUID
@@ -216,8 +217,9 @@ def error_setup(error: PageError) -> Json:
     }
 
 
-def editor_json() -> dict[str, Any]:
-    """Return the files of the installed editor that a page loads."""
+@cache
+def editor_json() -> Mapping[str, Any]:
+    """Return the files of the installed editor that a page loads; searched once per process."""
     bundle = editor_bundle()
     known = asdict(bundle)
     # The browser fetches all of them at once, not one after the other.

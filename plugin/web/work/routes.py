@@ -17,7 +17,7 @@ from crowd.profile import CompletionLink, FormReturn
 from ml_backend.judge import Judge
 from ml_backend.serving.replies import failure
 from plugin.crowd import OURS
-from plugin.labelstudio.editor import PAGES, add_files, own_address
+from plugin.labelstudio.editor import PAGES, add_files, own_addresses
 from plugin.web.middleware import GUARDED, REQUEST_ID, SECONDS_UNTIL_RETRY
 from plugin.web.work import page_json
 from plugin.web.work.access import BROWSER, BrowserGuard, MarketSite, OpenPage, PageLimits, PageTokens
@@ -226,7 +226,7 @@ def _error_response(error: PageError) -> Response:
 
 
 def _rendered(setup: Json) -> Response:
-    body = render_template("work.html", setup=setup, file=own_address).encode()
+    body = render_template("work.html", setup=setup, file=own_addresses()).encode()
     response = Response(body, content_type="text/html; charset=utf-8")
     response.headers["Vary"] = "Accept-Encoding"
     if request.accept_encodings["gzip"]:
