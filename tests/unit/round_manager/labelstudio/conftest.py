@@ -21,6 +21,7 @@ from templates import Pack
 from templates import find_pack as load_pack
 from templates.label_config import read_elements
 from templates.payloads import Json, Span, results
+from tests.campaign.base import changed_pack
 from tests.fakes.clock import NOON, SettableClock
 from tests.fakes.judge import FakeJudge
 from tests.fakes.label_studio import FakeLabelStudio
@@ -129,7 +130,7 @@ def worlds(databases: Databases) -> Iterator[Worlds]:
 
     def make(name: str = "sentiment", *, is_open: bool = True, pushed: bool = True) -> World:
         store = opened.enter_context(databases.opened())
-        world = World(find_pack(name), store)
+        world = World(changed_pack(name, contexts=None, seeds=False, terms={}), store)
         with store.write() as session:
             create_task(session, world.pack, now=NOON)
         if is_open:
