@@ -12,9 +12,8 @@ from typing import Protocol
 
 from crowd.profile import BuiltInQualification, CrowdProfile, Price
 
-# A token is trusted for an hour less than the marketplace promises.
-TOKEN_MARGIN = timedelta(hours=1)
-CLOCK_SKEW = timedelta(minutes=5)
+# The most by which the clocks of two processes, or one clock before and after it was set, are expected to differ.
+CLOCK_SKEW = timedelta(hours=2)
 
 
 @dataclass(frozen=True)
@@ -27,9 +26,10 @@ class Token:
     def protects(self, now: datetime, lifetime: timedelta | None) -> bool:
         """Return whether a repeated call is certain to take effect only once.
 
-        A first call in the future means that a clock jumped, so it protects nothing.
+        The call may be older than it seems, by as much as clocks differ. If it seems to be in the future by more than
+        that, its age is unknown, and it protects nothing.
         """
-        return lifetime is not None and -CLOCK_SKEW <= now - self.first_sent_at < lifetime - TOKEN_MARGIN
+        return lifetime is not None and -CLOCK_SKEW <= now - self.first_sent_at < lifetime - CLOCK_SKEW
 
 
 class Comparator(enum.StrEnum):

@@ -139,7 +139,7 @@ class Application:
             name=settings.crowd_name,
             region=settings.crowd_region,
         )
-        return open_crowd(endpoint, retries=retries or RetryPolicy(budget=SECONDS_TO_WAIT))
+        return open_crowd(endpoint, retries=retries or RetryPolicy(budget=SECONDS_TO_WAIT), now=self.clock.now)
 
     def connected_crowd(self, context: "ServiceContext", crowd: "Crowd") -> "ConnectedCrowd":
         """Return what posts, collects, pays and reconciles on that marketplace with this database."""

@@ -63,7 +63,7 @@ def test_hits_with_the_same_terms_form_one_group(orders: Orders) -> None:
 def test_a_token_is_remembered_for_as_long_as_it_protects(stage: Stage, orders: Orders) -> None:
     order = orders.hit(lifetime_seconds=200_000)
     first = orders.crowd.post(order)
-    stage.wait(timedelta(hours=22, minutes=59))
+    stage.wait(timedelta(hours=21, minutes=59))
     assert orders.crowd.post(order).hit_id == first.hit_id
 
 

@@ -100,7 +100,7 @@ def test_a_token_that_the_marketplace_would_alter_is_refused(market: Scripted, k
 
 
 def test_an_expired_token_is_not_sent(market: Scripted) -> None:
-    clock = SettableClock(NOON + timedelta(hours=23))
+    clock = SettableClock(NOON + timedelta(hours=22))
     crowd = market.crowd(clock.now)
     with pytest.raises(TokenExpired):
         crowd.bonus(BONUS)
@@ -111,7 +111,7 @@ def test_an_expired_token_is_not_sent(market: Scripted) -> None:
 
 def test_a_token_that_expires_during_a_backoff_is_not_sent_again(market: Scripted) -> None:
     market.says["SendBonus"] = [LOST]
-    clock = SettableClock(NOON + timedelta(hours=22, minutes=59))
+    clock = SettableClock(NOON + timedelta(hours=21, minutes=59))
     crowd = market.crowd(clock.now, sleep=lambda _seconds: clock.advance(timedelta(minutes=1)))
     with pytest.raises(CrowdUnavailable) as caught:
         crowd.bonus(BONUS)

@@ -155,6 +155,17 @@ def test_hits_in_doubt_after_their_token_expired_are_held_for_a_manual_decision(
     assert campaign.ledger_states() == {"reserved": 1}
 
 
+@pytest.mark.parametrize("hours", [-2, 2])
+def test_hits_in_doubt_are_posted_although_the_clock_jumped(campaign: Campaign, hours: int) -> None:
+    campaign.plan_hits(1)
+    campaign.crowd.fail(CrowdUnavailable("silence"))
+    campaign.marketplace.poster.run()
+    campaign.clock.advance(timedelta(hours=hours))
+    done = campaign.marketplace.reconciler.run()
+    assert (done.held, done.sent_again, done.in_doubt) == (0, 1, 0)
+    assert len(list(campaign.crowd.hits())) == 1
+
+
 @pytest.mark.any_database
 def test_an_empty_account_leaves_hits_waiting_and_they_are_posted_once_it_is_filled(campaign: Campaign) -> None:
     campaign.plan_hits(4)

@@ -95,6 +95,19 @@ def test_a_bonus_with_an_expired_token_is_held_until_it_is_settled_manually(camp
     campaign.check_ledger()
 
 
+@pytest.mark.parametrize("hours", [-2, 2])
+def test_a_bonus_in_doubt_is_settled_although_the_clock_jumped(campaign: Campaign, hours: int) -> None:
+    (done,) = campaign.collected()
+    key = campaign.give_bonus(done)
+    campaign.crowd.fail(CrowdUnavailable("silence"), call=3)
+    campaign.marketplace.payments.run()
+    campaign.clock.advance(timedelta(hours=hours))
+    settled = campaign.marketplace.reconciler.run()
+    assert (settled.sent_again, settled.held) == (1, 0)
+    assert [bonus.key for bonus in campaign.crowd.bonuses(assignment_id=done)] == [key]
+    campaign.check_ledger()
+
+
 @pytest.mark.any_database
 def test_a_held_bonus_that_was_paid_after_all_is_not_paid_again(campaign: Campaign) -> None:
     (done,) = campaign.collected()
