@@ -100,7 +100,7 @@ class Manager:
             if self._stop.is_set():
                 return outcomes
             known = record.get((step.name, task))
-            if respect_backoff and known is not None and known.next_try_at and known.next_try_at > self._now():
+            if respect_backoff and known is not None and manager_runs.is_backing_off(known, now=self._now()):
                 error = known.error or ""
                 outcomes.append(StepOutcome(step.name, task, error=error, retry=True, backoff_until=known.next_try_at))
                 continue

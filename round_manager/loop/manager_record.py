@@ -68,6 +68,14 @@ def backoff_after(failures: int) -> timedelta:
     return min(LONGEST_BACKOFF, doubled)
 
 
+def is_backing_off(row: ManagerStep, *, now: datetime) -> bool:
+    """Return whether a step that failed waits before it is retried.
+
+    If its backoff ends later than any backoff that began now, a clock was set back since; then it does not wait.
+    """
+    return row.next_try_at is not None and now < row.next_try_at <= now + backoff_after(row.failures)
+
+
 def _row(session: Session, name: str, task: str, actor: str, now: datetime) -> ManagerStep:
     mine = select(ManagerStep).where(ManagerStep.name == name, ManagerStep.task == task).with_for_update()
     row = find_or_add(session, mine, lambda: ManagerStep(name=name, task=task, ran_at=now, ran_by=actor))

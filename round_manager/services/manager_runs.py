@@ -1,6 +1,7 @@
 """Use cases about the manager's own record: which steps worked, failed or wait, for `status` and the next manager."""
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from round_manager.loop import manager_record
 from round_manager.models import ManagerStep
@@ -11,6 +12,11 @@ def recorded_steps(context: ServiceContext) -> Mapping[tuple[str, str], ManagerS
     """Return every recorded step by its name and its task."""
     with context.store.read() as session:
         return manager_record.recorded_steps(session)
+
+
+def is_backing_off(step: ManagerStep, *, now: datetime) -> bool:
+    """Return whether a step that failed waits before it is retried."""
+    return manager_record.is_backing_off(step, now=now)
 
 
 def last_pass(context: ServiceContext) -> ManagerStep | None:

@@ -104,6 +104,16 @@ def test_temporary_errors_are_retried_with_growing_backoff(new_campaign: NewMana
     assert len(step.tried) == 6
 
 
+def test_a_backoff_ends_although_the_clock_was_set_back(new_campaign: NewManaged) -> None:
+    campaign, step = new_campaign(), Broken(Away("no answer"))
+    campaign.manage([step])
+    campaign.clock.advance(-timedelta(hours=1))
+    campaign.manage([step], respect_backoff=True)
+    assert len(step.tried) == 2
+    campaign.manage([step], respect_backoff=True)
+    assert len(step.tried) == 2
+
+
 def test_permanent_errors_are_logged_when_they_change(
     new_campaign: NewManaged, caplog: pytest.LogCaptureFixture
 ) -> None:
