@@ -1,6 +1,7 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 REQUESTS ?= 100000
+KILLS ?= 100
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
@@ -84,8 +85,8 @@ bench-rotate: setup ## 100 rotations under load: failed, mismatched and stale an
 bench-drip: setup ## 500 slow connections on each server: the latency of other requests with and without them
 	$(BIN)/python tests/bench/drip.py
 
-bench-crash: setup ## 200 HITs posted, approved and paid by a process that is killed 60 times
-	$(BIN)/python tests/bench/crash.py
+bench-crash: setup ## HITs, approvals, bonuses and top-ups of two managers that are killed: make bench-crash KILLS=1000
+	$(BIN)/python tests/bench/crash.py --kills $(KILLS)
 
 bench-crowd: setup ## 10,000 HITs: calls against what is needed, and our own share of the time
 	$(BIN)/python tests/bench/crowd.py

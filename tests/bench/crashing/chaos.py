@@ -1,126 +1,248 @@
-"""Random kills: a driver is started and killed repeatedly, behind a proxy that loses and fails responses."""
+"""Random kills: two managers are killed and started repeatedly, behind proxies that lose and fail responses.
 
-import json
-import os
-import random
-import subprocess
-import sys
+The seed decides about the moments: how many calls of which kind are made before the next kill, whether both managers
+are killed at once, and how far their clocks jump.
+"""
+
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from random import Random
+from typing import Any, Self
 
 import boto3
-from sqlalchemy import func, select
+from sqlalchemy import select
 
+from common.clock import SystemClock
+from plugin.wiring import Application
 from round_manager.database.store import Store, open_store
-from round_manager.models import EntryKind, EntryState, Hit, HitStatus, LedgerEntry, Round, Task
-from round_manager.money.budget import drift, statement
-from tests.bench.crashing.driver import Job
-from tests.bench.crashing.place import Busy, Place, marketplace
+from round_manager.models import EntryState, Hit, HitStatus, LedgerEntry
+from round_manager.services.context import ServiceContext
+from templates import Pack
+from tests.bench.crashing.books import Books, check_books
+from tests.bench.crashing.crew import HOUR, Crew, CrewCounts
+from tests.bench.crashing.manager_process import Job, manage
+from tests.bench.crashing.place import Place, marketplace
 from tests.campaign import start_campaign
-from tests.fakes.clock import NOON
+from tests.campaign.base import changed_pack
+from tests.fakes.clock import JumpingClock
 from tests.fakes.marketplace_proxy import FaultPlan, MarketplaceProxy, proxy_of
 from tests.fakes.s3 import S3Server
+from tests.processes import ForkedProcess, preload
 
-ROOT = Path(__file__).resolve().parents[3]
-# Long: on a busy machine a call that creates or pays comes late, and only a pending one is in doubt.
-LONGEST_LIFE = 30.0
-ANY_MOMENT = 0.3
-DANGEROUS = ("CreateHITWithHITType", "ApproveAssignment", "SendBonus", "SendBonus")
-# The most calls of any kind before a driver is killed.
-MOST_CALLS = 40
+preload("tests.bench.crashing.manager_process")
+MANAGERS = 2
+CREATE_OR_PAY = ("CreateHITWithHITType", "ApproveAssignment", "SendBonus")
+# Of the kills: after a call that creates or pays, after any call, or at any time.
+SHARE_PAYING, SHARE_ANY_CALL = 0.6, 0.2
+SHARE_BOTH = 0.2
+# The most calls before a kill; those that create or pay are fewer.
+MOST_CALLS, MOST_PAYING = 20, 4
+LONGEST_TIME = 1.0
+# A call of the chosen kind may not come: there is nothing of that kind to do, or a step waits after an error.
+LONGEST_WAIT = 4.0
 SHORTLY = 0.02
 LONGEST_END = 300.0
 
 
-@dataclass(frozen=True)
+@dataclass
 class Survived:
-    """The final state of the marketplace and of our database."""
+    """The final state, and what happened until then."""
 
-    kills: int
-    # How many of the kills left something in doubt.
-    in_flight: int
-    hits: int
-    approvals: int
-    bonuses: int
-    ledger_diff_cents: int
-    calls: int
-    faults: int
-    events: int
+    books: Books
+    crew: CrewCounts
+    kills: int = 0
+    # How many times something was in doubt after a kill, and how many times both managers were killed at once.
+    in_flight: int = 0
+    both: int = 0
+    jumps: int = 0
+    calls: int = 0
+    faults: int = 0
+    events: int = 0
+    seconds: float = 0.0
 
 
 def rough(seed: int) -> FaultPlan:
-    """A marketplace that fails one call in five."""
+    """A marketplace that fails one call in six."""
     return FaultPlan(seed=seed, throttled=0.05, failed_after=0.06, dropped_after=0.05, delayed=0.30, delay_seconds=0.02)
 
 
 def survive(
-    folder: Path, *, hits: int, kills: int, seed: int, told: Callable[[int], None] = lambda _: None
+    folder: Path,
+    database: str,
+    *,
+    kills: int,
+    seed: int,
+    fooling: int = 6,
+    told: Callable[[int], None] = lambda _: None,
 ) -> Survived:
-    """Post, approve and pay everything with processes of which a given number is killed."""
-    if hits <= kills:
-        raise ValueError("every process needs its own HIT, and so does the last one")
-    dice = random.Random(seed)
-    database = f"sqlite:///{folder / 'outfox.db'}"
-    with open_store(database, upgrade=True) as store:
-        start_campaign(store, contexts=None, seeds=True)
-    with _queue() as (server, queue), marketplace(folder, server.environment) as place:
-        with proxy_of(place.url, rough(seed)) as proxy, Busy(place), _repeating(server, queue, dice) as repeated:
-            keys = {"key_id": place.key_id, "key_secret": place.key_secret}
-            where = {"database": database, "marketplace": proxy.url, "queue": queue, "queue_endpoint": server.url}
-            job = Job(**where, **keys, hits=hits, hits_each_life=hits // (kills + 1))
-            done = in_flight = 0
-            while done < kills:
-                done += _one_life(job, server.environment, proxy, dice)
-                with open_store(database) as store:
-                    in_flight += _is_in_doubt(store)
-                told(done)
-            _last_life(replace(job, hits_each_life=hits), server.environment)
-        with open_store(database) as store:
-            return _survived(store, place, proxy, (done, in_flight), repeated())
+    """Run rounds of this many fooling examples until so many managers were killed and the last round is closed."""
+    began, dice = time.monotonic(), Random(seed)
+    with ExitStack() as stack:
+        store = stack.enter_context(open_store(database, upgrade=True))
+        server, queue = stack.enter_context(_queue())
+        place = stack.enter_context(marketplace(folder, server.environment))
+        proxies = [stack.enter_context(proxy_of(place.url, rough(seed + number))) for number in range(MANAGERS)]
+        repeated = stack.enter_context(_repeating(server, queue, Random(seed)))
+        where = {"home": str(folder), "database": database, "queue": queue}
+        job = Job(**where, marketplace=place.url, key_id=place.key_id, key_secret=place.key_secret, clock="")
+        crew = stack.enter_context(_crew(store, place, job, fooling, Random(seed)))
+        slots = [
+            stack.enter_context(ManagerSlot(replace(job, marketplace=proxy.url), proxy, folder / f"clock-{n}", server))
+            for n, proxy in enumerate(proxies)
+        ]
+        killer = Killer(slots, dice, lambda: _is_in_doubt(store))
+        while killer.kills < kills:
+            killer.strike(most=kills - killer.kills)
+            crew.check()
+            told(killer.kills)
+        crew.stop_opening()
+        crew.wait_for_end(LONGEST_END)
+        books = check_books(store, place, written=crew.counts.written, submitted=crew.counts.submitted)
+        return Survived(
+            books,
+            crew.counts,
+            kills=killer.kills,
+            in_flight=killer.in_flight,
+            both=killer.both,
+            jumps=killer.jumps + crew.counts.jumps,
+            calls=sum(proxy.calls() for proxy in proxies),
+            faults=sum(proxy.faults() for proxy in proxies),
+            events=repeated(),
+            seconds=time.monotonic() - began,
+        )
 
 
-def _one_life(job: Job, environment: dict[str, str], proxy: MarketplaceProxy, dice: random.Random) -> bool:
-    """Run a driver; return whether it was killed before it was done."""
-    with _driver(job, environment) as process:
-        if process.stdout is None or process.stdout.readline().strip() != "begun":
-            raise RuntimeError("the driver did not begin")
-        # Mostly a call that creates or pays, sometimes any call; it is pending until the process is killed.
-        operation = "" if dice.random() < ANY_MOMENT else dice.choice(DANGEROUS)
-        call = proxy.calls(operation) + dice.randint(1, job.hits_each_life if operation else MOST_CALLS)
-        with proxy.held(operation, call) if operation else nullcontext():
-            _wait(process, lambda: proxy.calls(operation) >= call, dice)
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-                return True
-        if process.returncode:
-            raise RuntimeError(f"the driver ended with {process.returncode}")
-        raise RuntimeError("all was done before the last kill")
+def task_pack(fooling: int) -> Pack:
+    """A task with small rounds, one text on each page, and pay that is too low for the time that most pages take."""
+    pack = changed_pack(
+        "sentiment",
+        contexts=None,
+        seeds=False,
+        terms={
+            "rounds": {"target_fooling": fooling},
+            "validation": {"first_votes": 1, "max_votes": 1, "sample_non_fooling": 1.0, "gold_rate": 0.0},
+            "work": {"validations_per_hit": 1, "repeat_context": True, "hits_at_once": 100},
+            "pay": {"minimum_hourly_cents": 10_000, "top_up_cap_cents": 150, "top_up_review_cents": 95 * fooling},
+            "budget": {"round_cents": 20_000, "task_cents": 10_000_000},
+        },
+    )
+    changed = replace(pack, spec=pack.spec.model_copy(update={"quiz": None}))
+    changed.__dict__.update(contexts=pack.contexts, seed=pack.seed)
+    return changed
 
 
-def _wait(process: "subprocess.Popen[str]", is_there: Callable[[], bool], dice: random.Random) -> None:
-    """Wait until a random time shortly after the call begins."""
-    end = time.monotonic() + LONGEST_LIFE
-    while not is_there() and time.monotonic() < end and process.poll() is None:
-        time.sleep(0.0005)
-    time.sleep(dice.uniform(0.0, SHORTLY))
+def _crew(store: Store, place: Place, job: Job, fooling: int, dice: Random) -> Crew:
+    campaign = start_campaign(store, task_pack(fooling), now=SystemClock().now())
+    application = Application(job.settings)
+    services = ServiceContext(store, application.clock)
+    return Crew(campaign, place, application.connected_crowd(services, application.crowd()), dice)
 
 
-def _last_life(job: Job, environment: dict[str, str]) -> None:
-    with _driver(job, environment) as process:
-        if process.wait(LONGEST_END):
-            raise RuntimeError(f"the driver ended with {process.returncode}")
+@dataclass
+class ManagerSlot:
+    """One of the managers, which is started again after each kill, with its proxy and its clock."""
+
+    job: Job
+    proxy: MarketplaceProxy
+    clock_file: Path
+    server: S3Server
+
+    def __post_init__(self) -> None:
+        self.clock = JumpingClock(self.clock_file)
+        self.process: ForkedProcess | None = None
+        self._is_ready = False
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def start(self) -> None:
+        """Start a manager."""
+        job = replace(self.job, clock=str(self.clock_file))
+        self.process = ForkedProcess(manage, job, environment=self.server.environment)
+        self._is_ready = False
+
+    def wait_until_ready(self) -> None:
+        """Wait until the manager has started; raise an error if it has ended by itself."""
+        if self.process is None or not self.process.is_running:
+            raise RuntimeError("a manager ended by itself")
+        if not self._is_ready and self.process.receive() != "ready":
+            raise RuntimeError("a manager did not start")
+        self._is_ready = True
+
+    def kill(self) -> None:
+        """Kill the manager."""
+        if self.process is not None:
+            self.process.kill()
 
 
-def _driver(job: Job, environment: dict[str, str]) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "tests.bench.crashing.driver", json.dumps(asdict(job))]
-    env = {**os.environ, **environment, "PYTHONPATH": str(ROOT)}
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=env)
+@dataclass
+class Killer:
+    """Kills managers at random moments and starts them again, each time by another clock."""
+
+    slots: list[ManagerSlot]
+    dice: Random
+    is_in_doubt: Callable[[], bool]
+    kills: int = 0
+    in_flight: int = 0
+    both: int = 0
+    jumps: int = 0
+
+    def strike(self, most: int) -> None:
+        """Kill the manager that makes the chosen call, or both."""
+        victims = self._victims(most)
+        for slot in self.slots:
+            # The clocks of the dead and of the living jump.
+            slot.clock.jump(self.dice.uniform(-HOUR, HOUR))
+            self.jumps += 1
+        for slot in victims:
+            slot.start()
+
+    def _victims(self, most: int) -> list[ManagerSlot]:
+        chance, late = self.dice.random(), self.dice.uniform(0.0, SHORTLY)
+        operations = CREATE_OR_PAY if chance < SHARE_PAYING else ()
+        calls = self.dice.randint(1, MOST_PAYING if operations else MOST_CALLS)
+        pause, chosen = self.dice.uniform(0.0, LONGEST_TIME), self.dice.choice(self.slots)
+        is_both = self.dice.random() < SHARE_BOTH and most >= len(self.slots)
+        if chance < SHARE_PAYING + SHARE_ANY_CALL:
+            with ExitStack() as stack:
+                marks = [slot.proxy.calls(*operations) + calls for slot in self.slots]
+                for slot, mark in zip(self.slots, marks, strict=True):
+                    # Its answer does not arrive before the manager is killed.
+                    stack.enter_context(slot.proxy.held(mark, *operations))
+                chosen = self._caller(operations, marks) or chosen
+                time.sleep(late)
+                return self._kill(chosen, both=is_both)
+        time.sleep(pause)
+        return self._kill(chosen, both=is_both)
+
+    def _caller(self, operations: Sequence[str], marks: list[int]) -> ManagerSlot | None:
+        """Wait for the first manager whose call it is; None if it does not come."""
+        end = time.monotonic() + LONGEST_WAIT
+        while time.monotonic() < end:
+            for slot, mark in zip(self.slots, marks, strict=True):
+                if slot.proxy.calls(*operations) >= mark:
+                    return slot
+            time.sleep(0.003)
+        return None
+
+    def _kill(self, chosen: ManagerSlot, *, both: bool) -> list[ManagerSlot]:
+        victims = self.slots if both else [chosen]
+        for slot in victims:
+            slot.wait_until_ready()
+        for slot in victims:
+            slot.kill()
+        self.kills += len(victims)
+        self.both += both
+        self.in_flight += self.is_in_doubt()
+        return victims
 
 
 @contextmanager
@@ -140,7 +262,7 @@ def _sqs(server: S3Server) -> Any:
 
 
 @contextmanager
-def _repeating(server: S3Server, queue: str, dice: random.Random) -> Iterator[Callable[[], int]]:
+def _repeating(server: S3Server, queue: str, dice: Random) -> Iterator[Callable[[], int]]:
     """Repeat some of the marketplace's events, and return the number of messages seen."""
     client = _sqs(server)
     end = threading.Event()
@@ -148,7 +270,7 @@ def _repeating(server: S3Server, queue: str, dice: random.Random) -> Iterator[Ca
 
     def run() -> None:
         nonlocal seen
-        while not end.wait(0.2):
+        while not end.wait(0.5):
             for message in client.receive_message(QueueUrl=queue, MaxNumberOfMessages=10).get("Messages", ()):
                 seen += 1
                 for _ in range(dice.choice((0, 1, 2))):
@@ -168,21 +290,3 @@ def _is_in_doubt(store: Store) -> bool:
     posted = select(Hit.id).where(Hit.status == HitStatus.PLANNED, Hit.sent_at.is_not(None))
     with store.read() as session:
         return any(session.scalar(wanted.limit(1)) is not None for wanted in (sent, posted))
-
-
-def _survived(store: Store, place: Place, proxy: MarketplaceProxy, kills: tuple[int, int], events: int) -> Survived:
-    total = func.sum(LedgerEntry.cents + LedgerEntry.fee_cents)
-    with store.read() as session:
-        books = int(session.scalar(select(total).where(LedgerEntry.state == EntryState.CONFIRMED)) or 0)
-        task, round = session.scalars(select(Task)).one(), session.scalars(select(Round)).one()
-        lines = statement(session, task, at=max(NOON, place.market.now().replace(year=2100)))
-        apart = drift(session, task, lines[0]) + drift(session, round, lines[1])
-        wrong = sum(not line.adds_up for line in lines)
-        rewards = session.scalar(
-            select(func.count()).where(LedgerEntry.kind == EntryKind.REWARD, LedgerEntry.state == EntryState.CONFIRMED)
-        )
-    if rewards != place.approvals():
-        wrong += 1
-    difference = abs(books - place.spent_cents()) + apart + wrong
-    counts = (place.hits(), place.approvals(), place.bonuses())
-    return Survived(*kills, *counts, difference, proxy.calls(), proxy.faults(), events)

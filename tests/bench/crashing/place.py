@@ -1,15 +1,15 @@
-"""A marketplace in a separate process, with a requester who has money and a worker who accepts all HITs."""
+"""A marketplace in a separate process, with a requester who has money, and workers who take its HITs."""
 
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from common.clock import SystemClock
 from mturk.marketplace import money, people, worker_actions
@@ -23,6 +23,14 @@ DEPOSIT_CENTS = 100_000_00
 ACCOUNT = "Lab"
 
 
+@dataclass(frozen=True)
+class TakenHit:
+    """A HIT that a worker accepted, with the requester's key for it."""
+
+    assignment_id: str
+    key: str
+
+
 @dataclass
 class Place:
     """A running marketplace, as its operator sees it."""
@@ -32,11 +40,6 @@ class Place:
     key_secret: str
     requester_id: str
     market: Market = field(repr=False)
-
-    def hits(self) -> int:
-        """Return the number of posted HITs."""
-        with self.market.read() as session:
-            return session.scalar(select(func.count()).select_from(Hit)) or 0
 
     def approvals(self) -> int:
         """Return the number of approved assignments."""
@@ -70,6 +73,41 @@ class Place:
                 except MarketError:
                     continue
             return done
+
+    def add_workers(self, number: int) -> list[str]:
+        """Add workers and return their ids."""
+        with self.market.write() as session:
+            added = [
+                people.add_worker(session, "Ann", self.market.now(), country="US", adult=True) for _ in range(number)
+            ]
+        return [worker.id for worker in added]
+
+    def accept(self, worker_id: str) -> TakenHit | None:
+        """Let a worker accept a HIT; None if there is none for them."""
+        now = self.market.now
+        with self.market.read() as session:
+            groups = worker_actions.list_groups(session, _worker(session, worker_id), now())
+        for group in groups:
+            with suppress(MarketError), self.market.write() as session:
+                taken = worker_actions.accept(session, _worker(session, worker_id), group.group_id, now())
+                hit = session.scalars(select(Hit).where(Hit.id == taken.hit_id)).one()
+                return TakenHit(taken.id, hit.annotation or "")
+        return None
+
+    def submit(self, taken: TakenHit) -> None:
+        """Submit an accepted HIT."""
+        with self.market.write() as session:
+            worker_actions.submit(session, taken.assignment_id, {"text": "a sentence"}, self.market.now())
+
+    def give_back(self, worker_id: str, taken: TakenHit) -> None:
+        """Return an accepted HIT."""
+        with self.market.write() as session:
+            worker = _worker(session, worker_id)
+            worker_actions.return_assignment(session, worker, taken.assignment_id, self.market.now())
+
+
+def _worker(session: Session, worker_id: str) -> Worker:
+    return session.scalars(select(Worker).where(Worker.id == worker_id)).one()
 
 
 @contextmanager
@@ -110,28 +148,3 @@ def marketplace(
             process.terminate()
             process.wait(60)
             market.close()
-
-
-class Busy:
-    """Submit posted work continuously in a separate thread."""
-
-    def __init__(self, place: Place, *, each: int = 5, pause: float = 0.05) -> None:
-        with place.market.write() as session:
-            self._who = people.add_worker(session, "Ann", place.market.now(), country="US", adult=True)
-        self._place = place
-        self._each = each
-        self._pause = pause
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> "Busy":
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._end.wait(self._pause):
-            self._place.work(self._who, self._each)
