@@ -21,16 +21,16 @@ from tests.conftest import Outfox, replace_in
 from tests.e2e.end_state import broken_promises
 from tests.e2e.first_start import FirstStart
 from tests.e2e.killer import Killer, at_large
-from tests.e2e.running_demo import TRAINING, RunningDemo, about, is_up, running_demo, until
+from tests.e2e.running_demo import RunningDemo, about, is_up, running_demo, until
 from tests.e2e.visitor import Visitor
 
 SECONDS_TO_PLAY = 900
 # Validated fooling examples that end a round.
-EXAMPLES = 5
+EXAMPLES = 4
 ROUNDS = 2
-WORKERS = 8
+WORKERS = 7
 # Others are killed by tests of their own; `make bench-loop` kills everything, the demo itself included.
-KILLED = ("serve", "manage", TRAINING)
+KILLED = ("serve", "manage")
 # Every n-th row of the seed.
 SEED_PART = 5
 
@@ -113,7 +113,12 @@ def _give_small_pack(folder: Path) -> None:
 
 def _visitor(demo: RunningDemo, page: Page) -> Visitor:
     """A person who was invited as soon as there was a marketplace, before the simulated crowd is there."""
-    until(lambda: demo.config.is_file() and is_up(demo.addresses["crowd_url"]))
+
+    def has_marketplace() -> bool:
+        assert demo.ended() is None, demo.said
+        return demo.config.is_file() and is_up(demo.addresses["crowd_url"])
+
+    until(has_marketplace)
     (invited,) = about(demo.config, "marketplace", "invite", "Ada")
     pack = demo_pack(EXAMPLES, demo.home / "templates")
     notes = demo.home / "simulation.jsonl"
