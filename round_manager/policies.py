@@ -95,7 +95,8 @@ def first_votes(settings: Validation) -> int:
 def most_votes(settings: Validation) -> int:
     """Return the largest number of votes that an example can get, by the task's policy."""
     most = find_policy(settings.policy).most
-    return settings.max_votes if most is None else most
+    # Votes are asked for until one of them is an established validator's.
+    return settings.max_votes if most is None or settings.established_votes else most
 
 
 def known_policies() -> list[str]:
@@ -109,14 +110,30 @@ def exactly(votes: Sequence[str], author: str) -> Sequence[str]:
 
 
 def replay(
-    policy: Policy, settings: Validation, votes: Sequence[str], author: str, grouping: Grouping = exactly
+    policy: Policy,
+    settings: Validation,
+    votes: Sequence[str],
+    author: str,
+    grouping: Grouping = exactly,
+    established: Sequence[bool] = (),
 ) -> Ruling:
-    """Return the ruling on votes in this order: the first one that settles it, else how many votes are needed."""
+    """Return the ruling on votes in this order: the first one that settles it, else how many votes are needed.
+
+    A gold label also needs the votes for it by established validators that the task requires: `established` says for
+    each vote whether it is one. Without them, one more vote is needed at a time, up to max_votes; then there is no gold
+    label.
+    """
     ruling: Ruling = Wants(settings.first_votes)
     for count in range(len(votes) + 1):
-        ruling = policy.rule(grouping(votes[:count], author), author, settings)
+        grouped = grouping(votes[:count], author)
+        ruling = policy.rule(grouped, author, settings)
         if isinstance(ruling, Settled):
-            return ruling
+            for_it = sum(is_known and vote == ruling.gold for vote, is_known in zip(grouped, established, strict=False))
+            if ruling.gold is None or for_it >= settings.established_votes:
+                return ruling
+            if count >= settings.max_votes:
+                return Settled(None)
+            ruling = Wants(count + 1)
     if isinstance(ruling, Wants) and ruling.votes <= len(votes):
         raise PolicyError(f"policy {policy.name} asks for {ruling.votes} votes on an example that has {len(votes)}")
     return ruling

@@ -55,6 +55,15 @@ class Validation(Section):
         0.05,
         description="share of a round's verified examples that can serve as gold and stay out of its archive, 0 to 1",
     )
+    established_votes: int = Field(
+        0, ge=0, le=3, description="votes of established validators that a gold label needs, 0 to 3; 0 for none"
+    )
+    established_after: int = Field(
+        20, ge=1, le=10_000, description="votes in the task after which a validator can be established, 1 to 10000"
+    )
+    established_accuracy: Share = Field(
+        0.8, description="share of gold items that an established validator has right, at least, 0 to 1"
+    )
     span_f1: Share = Field(0.6, description="for QA: two answers agree if their F1 is at least this, 0 to 1")
     flag_reasons: tuple[Sentence, ...] = Field(
         ("The text makes no sense", "Personal or private information"),
@@ -67,6 +76,16 @@ class Validation(Section):
         if self.max_votes < self.first_votes:
             text = f"is {self.max_votes}, below first_votes {self.first_votes}; raise it, or lower first_votes"
             raise SettingConflict(text, ("max_votes",), ("first_votes",))
+        return self
+
+    @model_validator(mode="after")
+    def _gold_establishes(self) -> Self:
+        if self.established_votes > self.max_votes:
+            text = f"is {self.established_votes}, above max_votes, which is {self.max_votes}"
+            raise SettingConflict(text, ("established_votes",), ("max_votes",))
+        if self.established_votes and not self.gold_rate:
+            text = f"is {self.established_votes}, but gold_rate is 0, so nobody can be established; raise gold_rate"
+            raise SettingConflict(text, ("established_votes",), ("gold_rate",))
         return self
 
 

@@ -47,12 +47,13 @@ class ArchivedVote:
     answer: str | None = None
     start: int | None = None
     flag: str | None = None
+    established: bool = False
 
     @property
     def value(self) -> VoteValue:
         """The vote as it is counted."""
         answer = None if self.answer is None else {"text": self.answer, "start": self.start}
-        return VoteValue(self.label, answer, self.flag)
+        return VoteValue(self.label, answer, self.flag, self.established)
 
 
 class Recount:
@@ -113,7 +114,8 @@ class Recount:
 
 def _vote_of(row: dict[str, Any], prefix: str = "") -> ArchivedVote:
     names = (f"{prefix}label", f"{prefix}answer", f"{prefix}answer_start", "" if prefix else "flag")
-    return ArchivedVote(*(row.get(name) for name in names))
+    label, answer, start, flag = (row.get(name) for name in names)
+    return ArchivedVote(label, answer, start, flag, bool(row.get("established")))
 
 
 def _verdict(

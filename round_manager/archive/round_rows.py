@@ -50,7 +50,7 @@ EXAMPLE = pa.schema(
 VOTE = pa.schema(
     {
         "example": NUMBER, "worker": NUMBER, "label": TEXT, "flag": TEXT, "comment": TEXT, "source": TEXT,
-        "voted_at": NUMBER, "active_ms": NUMBER,
+        "voted_at": NUMBER, "active_ms": NUMBER, "established": SMALL,
     }
 )  # fmt: skip
 ATTEMPT = pa.schema(
@@ -238,6 +238,7 @@ class RoundRows:
         columns = [
             Vote.example_id.label("example"), Vote.worker_id.label("worker"), Vote.label, Vote.flag, Vote.comment,
             *_plainly(plain, Vote, "source"), *_micros(plain, Vote, "voted_at"), Vote.active_ms,
+            cast(Vote.established, Integer).label("established"),
             *_objects(plain, Vote, "answer"),
         ]  # fmt: skip
         wanted = select(*columns).join(Example, Example.id == Vote.example_id)

@@ -69,7 +69,12 @@ class Columns:
     @cached_property
     def vote(self) -> pa.DataType:
         """The type of a vote inside its example."""
-        return pa.struct([("worker", TEXT), *self.target(), ("flag", TEXT)])
+        return pa.struct([("worker", TEXT), *self.target(), ("flag", TEXT), *self.established])
+
+    @property
+    def established(self) -> list[tuple[str, pa.DataType]]:
+        """The column that says whether a vote is an established validator's, if the task asks for such votes."""
+        return [("established", pa.bool_())] if self.spec.validation.established_votes else []
 
     @cached_property
     def examples(self) -> pa.Schema:
@@ -105,7 +110,8 @@ class Columns:
     def votes(self) -> pa.Schema:
         """The schema of all votes."""
         first = [("example", TEXT), ("round", pa.int32()), ("worker", TEXT), *self.target(), ("flag", TEXT)]
-        return pa.schema([*first, ("comment", TEXT), ("source", TEXT), ("voted_at", TIME), ("active_ms", pa.int64())])
+        last = [("comment", TEXT), ("source", TEXT), ("voted_at", TIME), ("active_ms", pa.int64()), *self.established]
+        return pa.schema([*first, *last])
 
     @cached_property
     def attempts(self) -> pa.Schema:
@@ -258,6 +264,7 @@ class ArchiveTables:
             **shape.target_of(rows),
             **_as_they_are(rows, "flag", "comment", "source", "active_ms"),
             **_times(rows, "voted_at"),
+            "established": rows["established"].cast(pa.bool_()).fill_null(False),
         }
         counts = np.bincount(places, minlength=len(ids))
         starts = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())

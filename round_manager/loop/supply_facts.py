@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from sqlalchemy import exists, func, or_, select
+from sqlalchemy import ColumnElement, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from round_manager.models import (
@@ -21,10 +21,12 @@ from round_manager.models import (
     RoundStatus,
     UncountedVote,
     Vote,
+    spec_of,
 )
 from round_manager.money.bonuses import SUBMITTED
 from round_manager.money.budget import free_cents
 from round_manager.tasks.rounds import NOT_COUNTED, tallies_of
+from round_manager.work.established import anyone_established, votes_kept
 from templates import TaskSpec
 
 # The oldest waiting examples are assigned first; later ones are counted next time.
@@ -83,9 +85,14 @@ def find_facts(session: Session, round: Round, spec: TaskSpec, marketplace: str,
 
 
 def lacking_votes(session: Session, round: Round, most: int = MOST_WAITING) -> list[int]:
-    """Return the missing votes of the oldest waiting examples that need any."""
+    """Return the missing votes of the oldest waiting examples that need any.
+
+    Votes that only established validators can give are not counted while the task has none: no worker could give them.
+    """
     votes = select(func.count()).where(Vote.example_id == Example.id).scalar_subquery()
-    lacking = Example.votes_wanted - votes
+    lacking: ColumnElement[int] = Example.votes_wanted - votes
+    if spec_of(round).validation.established_votes and not anyone_established(session, round):
+        lacking -= votes_kept(round)
     waiting = select(lacking).where(Example.round_id == round.id, Example.status == ExampleStatus.PENDING, lacking > 0)
     return list(session.scalars(waiting.order_by(Example.id).limit(most)))
 

@@ -37,10 +37,14 @@ from round_manager.models import (
 )
 from round_manager.money.budget import free_cents
 from round_manager.money.prices import planning_fees, vote_cents
+from round_manager.tasks.gold import gold_counts
 from round_manager.tasks.rounds import tallies_of
+from round_manager.work.established import LEAST_GOLD, anyone_established, awaiting_established
 
 UNPOSTED = (HitStatus.PLANNED, HitStatus.HELD)
 UNSETTLED = (EntryState.OWED, EntryState.SENT)
+# Examples that wait for established validators are counted up to here.
+MOST_COUNTED = 1_000
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ def waiting(session: Session, round: Round, *, now: datetime) -> list[WaitReason
         missing = round.target_fooling - verified_fooling(session, round)
         until = f", until {when(round.closes_at)}" if round.closes_at else ""
         text = f"{count(max(0, missing), 'more validated fooling example')} of {round.target_fooling:,}"
-        reasons.append(WaitReason(f"it is open for {text}{until}"))
+        reasons += [WaitReason(f"it is open for {text}{until}"), *_established_votes(session, round, name)]
     elif round.status is RoundStatus.VALIDATING:
         reasons += reasons_not_to_close(session, round, now=now)
     return reasons
@@ -233,10 +237,30 @@ def _judgements(
         yield UNDECIDED_VOTES
     if pending and (has_validation_hits or _can_be_validated(session, round)):
         yield WaitReason(f"{count(pending, 'example waits', 'examples wait')} for votes", can_be_skipped=True)
+        yield from _established_votes(session, round, name)
     flagged = tally(session, round, ExampleStatus.FLAGGED)
     if flagged:
         text = f"{count(flagged, 'flagged example waits', 'flagged examples wait')} for the owner's decision"
         yield WaitReason(text, Hint("list_flags", task=name), can_be_skipped=True)
+
+
+def _established_votes(session: Session, round: Round, name: str) -> Iterator[WaitReason]:
+    """Return the examples that only an established validator can decide, and how a worker becomes one."""
+    found = awaiting_established(session, round, MOST_COUNTED)
+    if not found:
+        return
+    more = " or more" if found == MOST_COUNTED else ""
+    text = f"{found:,}{more} of the waiting examples lack only the vote of an established validator"
+    if anyone_established(session, round):
+        yield WaitReason(text, can_be_skipped=True)
+        return
+    terms, has_project = spec_of(round).validation, project_of(session, round, ProjectKind.VALIDATE) is not None
+    needed = f"{count(terms.established_after, 'vote')} and {terms.established_accuracy:.0%}"
+    how = f"a worker becomes one with {needed} of at least {LEAST_GOLD} gold items right; Label Studio votes count too"
+    hint = None if has_project else Hint("connect_label_studio", task=name)
+    if gold_counts(session, round.task_id).live < LEAST_GOLD:
+        hint = Hint("upload_gold", task=name)
+    yield WaitReason(f"{text}, and the task has none yet: {how}", hint, can_be_skipped=True)
 
 
 def _can_be_validated(session: Session, round: Round) -> bool:

@@ -35,6 +35,7 @@ class Vote(table.Numbered):
         table.one_of("source", Source),
         table.check("not_the_author", "worker_id <> author_id"),
         table.exactly_one("judgement", "label", "answer", "flag"),
+        table.truth("established"),
         *table.filled("label", "flag"),
         *table.at_least(0, "item", "active_ms"),
     )
@@ -52,6 +53,8 @@ class Vote(table.Numbered):
     comment: Mapped[str | None] = mapped_column(default=None)
     voted_at: Mapped[datetime]
     active_ms: Mapped[int | None] = mapped_column(default=None)
+    # Whether the validator was established when they voted; null if the task does not ask for it.
+    established: Mapped[bool | None] = mapped_column(default=None)
 
 
 class UncountedVote(table.Table):

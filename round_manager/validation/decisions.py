@@ -47,6 +47,7 @@ class VoteValue:
     label: str | None = None
     answer: Json | None = None
     flag: str | None = None
+    established: bool = False
 
     @property
     def said(self) -> str:
@@ -91,7 +92,8 @@ class VoteCounter:
         author = VoteValue(label, answer)
         judged = [vote for vote in votes if vote.flag is None]
         said = [vote.said for vote in judged]
-        ruling = replay(self.policy, self.spec.validation, said, author.said, self.grouping)
+        established = [vote.established for vote in judged]
+        ruling = replay(self.policy, self.spec.validation, said, author.said, self.grouping, established)
         flags = len(votes) - len(judged)
         if not isinstance(ruling, Settled):
             # A flag takes the place of a vote but says nothing about the label.
@@ -212,10 +214,12 @@ def decide_examples(session: Session, counter: VoteCounter, examples: Sequence[E
 
 def votes_on(session: Session, example_ids: Sequence[int]) -> dict[int, list[VoteValue]]:
     """Return the votes on examples in the order in which they were given."""
-    wanted = select(Vote.example_id, Vote.label, Vote.answer, Vote.flag).where(Vote.example_id.in_(example_ids))
+    wanted = select(Vote.example_id, Vote.label, Vote.answer, Vote.flag, Vote.established)
     found: dict[int, list[VoteValue]] = {}
-    for example_id, label, answer, flag in session.execute(wanted.order_by(Vote.id)):
-        found.setdefault(example_id, []).append(VoteValue(label, answer, flag))
+    for example_id, label, answer, flag, established in session.execute(
+        wanted.where(Vote.example_id.in_(example_ids)).order_by(Vote.id)
+    ):
+        found.setdefault(example_id, []).append(VoteValue(label, answer, flag, bool(established)))
     return found
 
 

@@ -109,14 +109,14 @@ def _votes(session: Session, first: int, last: int) -> dict[int, list[CastVote]]
     wanted = (
         select(
             Vote.example_id, Vote.worker_id, Vote.session_id, Vote.item, Vote.active_ms,
-            Vote.label, Vote.answer, Vote.flag,
+            Vote.label, Vote.answer, Vote.flag, Vote.established,
         )
         .where(Vote.example_id.between(first, last))
         .order_by(Vote.id)
     )  # fmt: skip
     found: dict[int, list[CastVote]] = {}
-    for example_id, worker_id, session_id, item, active_ms, label, answer, flag in session.execute(wanted):
-        cast = CastVote(worker_id, session_id, item, active_ms, VoteValue(label, answer, flag))
+    for example_id, worker_id, session_id, item, active_ms, label, answer, flag, known in session.execute(wanted):
+        cast = CastVote(worker_id, session_id, item, active_ms, VoteValue(label, answer, flag, bool(known)))
         found.setdefault(example_id, []).append(cast)
     return found
 

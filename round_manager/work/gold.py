@@ -41,10 +41,22 @@ class GoldFlag:
 
 def each_gold_answer(session: Session, task: Task) -> Iterator[tuple[WorkItem, bool]]:
     """Yield the judged items of the task's gold, without flags, and whether each judgement is right; oldest first."""
+    yield from _answers(session, task)
+
+
+def each_answer_of(session: Session, task: Task, worker_id: int) -> Iterator[bool]:
+    """Yield whether each judgement of gold by one worker is right."""
+    # One after the other, because each has its own index.
+    for subject in (WorkItem.gold_id, WorkItem.example_id):
+        mine = (WorkItem.worker_id == worker_id, subject.is_not(None))
+        yield from (is_right for _, is_right in _answers(session, task, *mine))
+
+
+def _answers(session: Session, task: Task, *where: ColumnElement[bool]) -> Iterator[tuple[WorkItem, bool]]:
     spec = spec_of(task)
     holds = or_(WorkItem.gold_id.is_not(None), Example.status == ExampleStatus.VERIFIED)
     wanted = _judged_gold().outerjoin(Example, Example.id == WorkItem.example_id)
-    wanted = wanted.where(Hit.task_id == task.id, holds, FLAG.is_(None))
+    wanted = wanted.where(Hit.task_id == task.id, holds, FLAG.is_(None), *where)
     for row in session.scalars(wanted.execution_options(yield_per=READ_AT_ONCE)):
         yield row, _is_right(spec, row)
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, select, update
+from sqlalchemy import ColumnElement, Select, func, literal, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.models import (
@@ -26,8 +26,10 @@ from round_manager.models import (
     Vote,
     WorkItem,
     WorkSession,
+    spec_of,
 )
 from round_manager.work.context_strategies import ExcludedContexts, choose_contexts, is_live, seed_of
+from round_manager.work.established import is_established, votes_kept
 from templates import TaskSpec
 
 # The most rows that one call locks and changes.
@@ -105,7 +107,7 @@ def lease_examples(session: Session, work: WorkSession, round: Round, most: int,
         Example.round_id == round.id,
         Example.status == ExampleStatus.PENDING,
         Example.author_id != work.worker_id,
-        Example.votes_wanted - votes - leases > 0,
+        Example.votes_wanted - votes - leases > _kept_for_established(session, work, round),
         ~voted.exists(),
         ~_judged_by(work).exists(),
         ~_held_by(work).exists(),
@@ -126,6 +128,13 @@ def lease_examples(session: Session, work: WorkSession, round: Round, most: int,
         )
     session.flush()
     return found
+
+
+def _kept_for_established(session: Session, work: WorkSession, round: Round) -> ColumnElement[int]:
+    """Return how many of an example's votes this worker must leave to established validators."""
+    if not spec_of(round).validation.established_votes or is_established(session, round, work.worker_id):
+        return literal(0)
+    return votes_kept(round)
 
 
 def _least_met(session: Session, work: WorkSession, oldest: Sequence[tuple[int, int]], most: int) -> list[int]:

@@ -18,6 +18,7 @@ from round_manager.work.active_time import add_item_time
 from round_manager.work.attempts import ANSWER_KEYS, input_error
 from round_manager.work.context_strategies import order_key, seed_of
 from round_manager.work.errors import NothingToDo
+from round_manager.work.established import counts_as_established
 from round_manager.work.gold_choice import choose_gold, gold_count
 from round_manager.work.leases import lease_examples
 from round_manager.work.sessions import SessionContext, find_item, items_of, lock_for_work
@@ -205,6 +206,7 @@ def cast_vote(
         comment=comment if comment and comment.strip() else None,
         voted_at=voted_at,
         active_ms=active_ms,
+        established=counts_as_established(session, round, worker_id, source),
     )
     try:
         with session.begin_nested():

@@ -56,11 +56,18 @@ class VoteWork(HitWork):
         self.confirm(work)
         return self.rows(Example, Example.session_id == work.id)
 
-    def vote(self, example: Example, *labels: str | None, flag: str | None = None, voters: Sequence[str] = ()) -> None:
+    def vote(
+        self,
+        example: Example,
+        *labels: str | None,
+        flag: str | None = None,
+        voters: Sequence[str] = (),
+        source: Source = Source.LABEL_STUDIO,
+    ) -> None:
         """Vote with labels, `None` for the author's, or with a flag; by these people, else by new ones."""
         for place, label in enumerate(labels or (None,)):
             judged: dict[str, Any] = {"label": label or example.label} if example.label else {"answer": example.answer}
-            self._cast(example, voters[place] if voters else None, {"flag": flag} if flag else judged)
+            self._cast(example, voters[place] if voters else None, {"flag": flag} if flag else judged, source)
 
     def vote_answer(self, example: Example, start: int, end: int) -> None:
         """Vote for a piece of the passage."""
@@ -105,9 +112,11 @@ class VoteWork(HitWork):
             page = session.get_one(WorkSession, example.session_id)
             return session.get_one(Assignment, page.assignment_id)
 
-    def _cast(self, example: Example, voter: str | None, judged: dict[str, Any]) -> None:
+    def _cast(
+        self, example: Example, voter: str | None, judged: dict[str, Any], source: Source = Source.LABEL_STUDIO
+    ) -> None:
         with self.store.write() as session:
             row = session.get_one(Example, example.id)
             name = voter or f"V{next(self.numbers)}"
             worker = ensure_worker(session, MARKET, name, now=self.now)
-            cast_vote(session, row, worker.id, source=Source.LABEL_STUDIO, voted_at=self.now, **judged)
+            cast_vote(session, row, worker.id, source=source, voted_at=self.now, **judged)

@@ -155,3 +155,24 @@ def test_groups_of_answers_do_not_depend_on_their_order() -> None:
     back = dict(zip(answers[::-1], grouped(answers[::-1], "nobody"), strict=True))
     assert there == back
     assert len(set(there.values())) < len(answers)
+
+
+@pytest.mark.parametrize(
+    ("votes", "established", "ruling"),
+    [
+        ("aa", [False, False], Wants(3)),
+        ("aa", [False, True], Settled("a")),
+        ("aaa", [False, False, True], Settled("a")),
+        ("aaaaa", [False] * 5, Settled(None)),
+        ("ba", [False, False], Wants(3)),
+        ("bbb", [True, False, False], Settled("b")),
+        ("aab", [False, False, True], Wants(4)),
+        ("aabaa", [False, False, True, False, False], Settled(None)),
+    ],
+)
+def test_a_gold_label_can_need_the_vote_of_an_established_validator(
+    votes: str, established: list[bool], ruling: Ruling
+) -> None:
+    settings = DEFAULTS.model_copy(update={"established_votes": 1})
+    assert replay(find_policy("adaptive"), settings, list(votes), AUTHOR, established=established) == ruling
+    assert replay(find_policy("adaptive"), DEFAULTS, list("aa"), AUTHOR) == Settled("a")

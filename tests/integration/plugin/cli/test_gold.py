@@ -8,6 +8,7 @@ import pytest
 
 from plugin.demo.gold import gold_file, readings
 from round_manager.database.store import open_store
+from round_manager.models import Source
 from tests.campaign import Campaign, start_campaign
 from tests.campaign.base import built_in_pack
 from tests.conftest import Outfox
@@ -39,6 +40,17 @@ def test_gold_is_uploaded_and_until_then_the_owner_is_told_that_checks_are_off(
     assert (ran.code, json.loads(ran.out)["live"]) == (0, 5)
     assert json.loads(outfox("round", "show", "sentiment", "--json").out)["warnings"] == []
     assert json.loads(outfox("task", "gold", "sentiment", "--json").out)["items"] == 5
+
+
+def test_the_owner_reads_that_examples_wait_for_an_established_validator(outfox: Outfox, home_tables: str) -> None:
+    with open_store(home_tables) as store:
+        campaign = start_campaign(store, validation={"established_votes": 1})
+        campaign.vote(campaign.add_example(), None, source=Source.PAGES)
+    round = json.loads(outfox("round", "show", "sentiment", "--json").out)
+    (task,) = json.loads(outfox("status", "--json").out)["tasks"]
+    for shown in (round, task):
+        assert [text for text in shown["waits_for"] if "20 votes and 80% of at least 5 gold items right" in text]
+        assert "outfox task gold sentiment FILE" in [hint["command"] for hint in shown["hints"] if hint]
 
 
 def test_mistakes_in_a_gold_file_are_listed_with_their_lines(

@@ -206,6 +206,7 @@ INVALID_ROWS: list[InvalidRow] = [
     InvalidRow("uq_attempt_session", {"public_id": NEW}),
     # Votes and leases
     InvalidRow("ck_vote_not_the_author", {"worker_id": "author_id"}),
+    InvalidRow("ck_vote_established", {"established": "7"}, sqlite_only=True),
     InvalidRow("ck_vote_judgement", {"label": "NULL"}),
     InvalidRow("ck_vote_judgement", {"flag": "'makes no sense'"}),
     InvalidRow("ck_vote_label", {"label": "' '"}),
