@@ -89,6 +89,13 @@ class Settings(BaseSettings):
         "http://127.0.0.1:8000",
         "address of the web app (`outfox serve`); webhooks and ML backends on other machines post to it",
     )
+    web_proxies: int = _number(
+        0,
+        0,
+        9,
+        "number of trusted reverse proxies in front of the web app: a client's address is that many entries from the "
+        "end of `X-Forwarded-For`; with 0 the header is ignored",
+    )
     crowd_kind: Literal["marketplace", "mturk"] = _setting(
         "marketplace",
         "kind of the crowd: `marketplace` is `outfox marketplace`, which proves who accepted a HIT; `mturk` is any "
@@ -293,7 +300,7 @@ def settings_table() -> str:
     """Return every setting as the Markdown table of docs/configuration.md."""
     lines = ["| setting | environment | default | what it is |", "|---|---|---|---|"]
     for name, field in Settings.model_fields.items():
-        default = f"`{field.default}`" if field.default else ""
+        default = "" if field.default == "" else f"`{field.default}`"
         lines.append(f"| `{name}` | `{PREFIX}{name.upper()}` | {default} | {field.description} |")
     return "\n".join(lines) + "\n"
 

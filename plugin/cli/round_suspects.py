@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 @ROUND
 @data_command
 def suspects(app: Application, task: str, number: int | None) -> None:
-    """List validators who are right on gold only, and pairs of people who judge each other too often.
+    """List validators who are right on gold only, pairs who judge each other too often, and pairs who share an address.
 
-    The list is evidence, not a verdict: nobody is blocked or paid less because of it. It is corrected for the number
-    of people and pairs, and docs/validation.md explains each figure.
+    The lists are evidence, not a verdict: nobody is blocked or paid less because of them. The first two are corrected
+    for the number of people and pairs, and docs/validation.md explains each figure.
 
     Example: outfox round suspects sentiment --round 2 --json
     """
@@ -46,6 +46,7 @@ def _data(task: str, found: "Suspects") -> dict[str, Any]:
             {**asdict(one), "gold": one.gold.as_data(), "agreed": one.agreed.as_data()} for one in found.gold_only
         ],
         "pairs": [{**asdict(one), "agreed": one.agreed.as_data()} for one in found.pairs],
+        "sharing": [{**asdict(one), "agreed": one.agreed.as_data()} for one in found.sharing],
     }
 
 
@@ -63,13 +64,23 @@ def _texts(task: str, found: "Suspects") -> "Iterator[RenderableType]":
     if found.pairs:
         yield "judge each other more often than chance:"
         yield limited_table(
-            ("one", "other", "pages", "expected", "p", "agrees with the author"),
+            ("one", "other", "pages", "expected", "p", "agrees with the author", "shared addresses"),
             [
-                [one.one, one.other, one.meetings, f"{one.expected:.1f}", f"{one.p_value:.1g}", str(one.agreed)]
+                [one.one, one.other, one.meetings, f"{one.expected:.1f}", f"{one.p_value:.1g}", str(one.agreed),
+                 one.shared_addresses]
                 for one in found.pairs
             ],
+        )  # fmt: skip
+    if found.sharing:
+        yield "used the same addresses in the last 30 days, as people in one household or office do:"
+        yield limited_table(
+            ("one", "other", "shared addresses", "pages", "expected", "agrees with the author"),
+            [
+                [one.one, one.other, one.addresses, one.meetings, f"{one.expected:.1f}", str(one.agreed)]
+                for one in found.sharing
+            ],
         )
-    if not found.gold_only and not found.pairs:
+    if not found.gold_only and not found.pairs and not found.sharing:
         yield f"round {found.number} of {task}: nothing unusual among {people} and {pairs}"
     else:
         yield f"compared: {people}, {pairs}; look at their examples and votes before you decide anything"

@@ -7,7 +7,7 @@ from plugin.manager.step import NOTHING, ConnectedTasks, CrowdStep, ManagerConte
 from round_manager.services.context import ConnectedCrowd
 from round_manager.services.reviews import approve_waiting, select_work
 from round_manager.services.rounds import live_round
-from round_manager.services.work import end_overdue_work
+from round_manager.services.work import end_overdue_work, forget_addresses
 from round_manager.services.workers import qualify_passed, ungranted_quizzes
 
 
@@ -31,17 +31,19 @@ class Collect(CrowdStep):
 
 
 class Sweep(Step):
-    """Ends expired pages and leases."""
+    """Ends expired pages and leases, and deletes old hashes of workers' addresses."""
 
     name = "sweep"
     each_task = False
 
     def run(self, context: ManagerContext, task: str) -> StepResult:
-        swept = end_overdue_work(context.services)
-        return StepResult(f"{count(swept, 'expired page or lease', 'expired pages and leases')} ended" if swept else "")
+        swept, forgotten = end_overdue_work(context.services), forget_addresses(context.services)
+        done = [f"{count(swept, 'expired page or lease', 'expired pages and leases')} ended"] if swept else []
+        done += [f"{count(forgotten, 'hash', 'hashes')} of old addresses deleted"] if forgotten else []
+        return StepResult(", ".join(done))
 
     def preview(self, context: ManagerContext, task: str) -> str:
-        return "end expired pages and leases"
+        return "end expired pages and leases, delete old hashes of addresses"
 
 
 class Qualify(CrowdStep):

@@ -8,6 +8,7 @@ from typing import Any
 
 from flask import Blueprint, Flask, Response, jsonify, render_template, request
 from werkzeug.exceptions import HTTPException
+from werkzeug.middleware.proxy_fix import ProxyFix
 
 from common.errors import Hint
 from ml_backend.errors import BackendError, RegistryError, VerdictError
@@ -32,6 +33,7 @@ from round_manager.errors import RoundManagerError
 from round_manager.labelstudio.projects import WEBHOOK_HEADER, is_webhook_secret
 from round_manager.services.attempts import AttemptIntake
 from round_manager.services.context import ServiceContext
+from round_manager.work.addresses import AddressHasher
 
 MOST_ATTEMPTS = 1_000
 NOT_A_BATCH = "the body is not a batch of attempts; send what `AttemptSender` sends"
@@ -58,8 +60,12 @@ def web_app(
     hint: Callable[[str], None] = ignore_hint,
     pages: Sequence[Blueprint] = (),
     most_bytes: int = MAX_BYTES,
+    proxies: int = 0,
 ) -> Flask:
-    """Return the web app; `hint` is called with the task for which Label Studio sent a webhook."""
+    """Return the web app; `hint` is called with the task for which Label Studio sent a webhook.
+
+    `proxies` is the number of trusted reverse proxies in front of it. Without any, a client's address is its socket's.
+    """
     app = Flask("outfox", static_folder=None, template_folder=str(PAGES))
     app.config["MAX_CONTENT_LENGTH"] = most_bytes
     figures = metrics or middleware.WebMetrics()
@@ -70,6 +76,8 @@ def web_app(
     for one in pages:
         app.register_blueprint(one)
     _errors(app)
+    if proxies:
+        app.wsgi_app = ProxyFix(app.wsgi_app, x_for=proxies, x_proto=0)  # type: ignore[method-assign]
     return app
 
 
@@ -196,6 +204,7 @@ class ServeProcess:
             metrics=metrics,
             hint=self._loop.hint if self._loop else ignore_hint,
             pages=(front_page(store), work_pages(application), data_pages(settings, store, clock)),
+            proxies=settings.web_proxies,
         )
         access = application.worker_access if settings.has_crowd_keys else None
         self._housekeeping = Housekeeping(self._context, settings.crowd_name, access, shared)
@@ -229,4 +238,5 @@ def work_pages(application: Application, limits: PageLimits | None = None) -> Bl
     acceptance = AcceptanceCheck(profile.page.proof, settings.crowd_key_secret, clock)
     pages = HitPages(store, links, tokens, site, profile.page, acceptance, packs, clock, rates)
     calls = PageCalls(store, judge, clock, rates, profile.worker_return)
-    return work_blueprint(pages, calls, tokens, site, rates)
+    # Of several secrets the last one is current.
+    return work_blueprint(pages, calls, tokens, site, rates, AddressHasher(secrets[-1]))

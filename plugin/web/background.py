@@ -16,7 +16,7 @@ from typing import Protocol
 
 from round_manager.crowd.workers import WorkerAccess, grant_passed_quizzes
 from round_manager.services.context import ServiceContext
-from round_manager.services.work import end_overdue_work
+from round_manager.services.work import end_overdue_work, forget_addresses
 
 HOUSEKEEPING_SECONDS = 10.0
 _HINT = ".hint"
@@ -66,7 +66,7 @@ class _LockedLoop:
 
 
 class Housekeeping(_LockedLoop):
-    """Ends overdue pages and leases, and grants qualifications to workers who passed a quiz.
+    """Ends overdue pages and leases, deletes old addresses, and grants qualifications to workers who passed a quiz.
 
     Without `access` to the marketplace, no qualification is granted.
     """
@@ -91,9 +91,10 @@ class Housekeeping(_LockedLoop):
         return self._failures.of("")
 
     def once(self) -> int:
-        """End overdue work and grant qualifications; return how many were granted."""
+        """End overdue work, delete old addresses and grant qualifications; return how many were granted."""
         context = self._context()
         end_overdue_work(context)
+        forget_addresses(context)
         return grant_passed_quizzes(context.store, self._marketplace, self._access) if self._access else 0
 
     def step(self) -> None:

@@ -49,6 +49,7 @@ from round_manager.models.work import (
     GoldShowing,
     Lease,
     LeaseEnd,
+    PageAddress,
     QuizResult,
     UncountedVote,
     Vote,

@@ -222,6 +222,21 @@ class GoldShowing(table.Numbered):
     )
 
 
+class PageAddress(table.Table):
+    """An address that a page was used from, as a keyed hash; it is deleted after 30 days."""
+
+    __tablename__ = "page_address"
+    __table_args__ = (
+        table.references(session_id="work_session.id"),
+        table.index("ix_page_address_stored", "stored_at"),
+        *table.sha256("address"),
+    )
+
+    session_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    address: Mapped[str] = mapped_column(LimitedText(64), primary_key=True, repr=False)
+    stored_at: Mapped[datetime]
+
+
 class QuizResult(table.Numbered):
     """One scored attempt at a task's quiz; it counts when its session is confirmed."""
 

@@ -23,6 +23,7 @@ from round_manager.novelty.decisions import duplicate_rule, find_repetition
 from round_manager.services.context import ServiceContext
 from round_manager.work import (
     active_time,
+    addresses,
     attempts,
     browsers,
     creation,
@@ -335,6 +336,17 @@ def end_overdue_work(context: ServiceContext) -> int:
         ended += more
         if more < SWEPT_AT_ONCE:
             return ended
+
+
+def forget_addresses(context: ServiceContext) -> int:
+    """Delete the hashes of addresses that are 30 days old, in transactions of limited size; return how many."""
+    deleted, now = 0, context.now()
+    while True:
+        with context.store.read() as session:
+            if not addresses.has_old_addresses(session, now=now):
+                return deleted
+        with context.store.write() as session:
+            deleted += addresses.delete_old_addresses(session, now=now)
 
 
 def _find_hit(session: Session, public_id: UUID) -> Hit:

@@ -1,7 +1,8 @@
-"""Evidence about validators for a person to judge: who is right on gold only, and who meets whom too often.
+"""Evidence about validators for a person to judge: right on gold only, meeting too often, sharing an address.
 
-Nothing follows from it automatically. Both reports are corrected for the number of people and pairs that are compared,
-so that a round of honest validators has a report in about one of a hundred cases.
+Nothing follows from it automatically. The first two reports are corrected for the number of people and pairs that are
+compared, so that a round of honest validators has a report in about one of a hundred cases. People who live or work
+together share an address too, so the third report is weak evidence on its own.
 """
 
 from collections import Counter, defaultdict
@@ -17,6 +18,7 @@ from round_manager.models import Round, Task, spec_of
 from round_manager.rates import Rate
 from round_manager.validation.decisions import VoteCounter, VoteValue
 from round_manager.validation.voted_examples import Validator, VotedExample, validators, voted_batches
+from round_manager.work.addresses import shared_addresses
 
 # The probability of a report in a round without anything to report.
 LEVEL = 0.01
@@ -57,6 +59,20 @@ class FrequentPair:
     p_value: float
     # Of the votes in these meetings: those that agree with the author.
     agreed: Rate
+    # How many addresses both of them used.
+    shared_addresses: int
+
+
+@dataclass(frozen=True)
+class SharedAddress:
+    """Two people who used worker pages of the round from the same addresses, and how often one judged the other."""
+
+    one: str
+    other: str
+    addresses: int
+    meetings: int
+    expected: float
+    agreed: Rate
 
 
 @dataclass(frozen=True)
@@ -66,6 +82,7 @@ class Suspects:
     number: int
     gold_only: tuple[GoldOnly, ...]
     pairs: tuple[FrequentPair, ...]
+    sharing: tuple[SharedAddress, ...]
     validators: int
     compared_pairs: int
 
@@ -76,13 +93,32 @@ def find_suspects(session: Session, round: Round) -> Suspects:
     meetings = Meetings(VoteCounter(spec_of(round)))
     for batch in voted_batches(session, round):
         meetings.add(batch)
-    found = meetings.frequent()
-    names = worker_names(session, session.get_one(Task, round.task_id), {one for pair in found for one in pair[0]})
+    found, shared = meetings.frequent(), shared_addresses(session, round)
+    named = {one for pair in found for one in pair[0]} | {one for pair in shared for one in pair}
+    names = worker_names(session, session.get_one(Task, round.task_id), named)
     pairs = tuple(
-        FrequentPair(names[one], names[other], count, expected, p_value, agreed)
+        FrequentPair(names[one], names[other], count, expected, p_value, agreed, shared.get((one, other), 0))
         for (one, other), count, expected, p_value, agreed in found
     )
-    return Suspects(round.number, tuple(right_on_gold_only(people)), pairs, len(people), meetings.compared)
+    sharing = (
+        SharedAddress(
+            one=names[pair[0]],
+            other=names[pair[1]],
+            addresses=addresses,
+            meetings=meetings.met[pair],
+            expected=meetings.expected.get(pair, 0.0),
+            agreed=meetings.agreement(pair),
+        )
+        for pair, addresses in shared.items()
+    )
+    return Suspects(
+        number=round.number,
+        gold_only=tuple(right_on_gold_only(people)),
+        pairs=pairs,
+        sharing=tuple(sorted(sharing, key=lambda one: (-one.meetings, -one.addresses, one.one, one.other))),
+        validators=len(people),
+        compared_pairs=meetings.compared,
+    )
 
 
 def right_on_gold_only(people: Sequence[Validator]) -> list[GoldOnly]:
@@ -149,8 +185,12 @@ class Meetings:
         for pair, count in self.met.items():
             p_value = min(1.0, poisson_tail(count, self.expected[pair]) * pairs)
             if count >= LEAST_MEETINGS and p_value < LEVEL:
-                found.append((pair, count, self.expected[pair], p_value, Rate(self.agreed[pair], self.votes[pair])))
+                found.append((pair, count, self.expected[pair], p_value, self.agreement(pair)))
         return sorted(found, key=lambda one: (one[3], -one[1], one[0]))
+
+    def agreement(self, pair: Pair) -> Rate:
+        """Return how many of a pair's votes on each other agree with the author."""
+        return Rate(self.agreed[pair], self.votes[pair])
 
     def _finish(self) -> None:
         """Count the meetings of a stratum, and how many were expected of each pair."""

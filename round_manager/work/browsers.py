@@ -11,7 +11,7 @@ not done yet, but sees nothing that was typed in the other browser and replaces 
 
 import hashlib
 import hmac
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 
 from round_manager.models import WorkSession
 from round_manager.work import errors
+from round_manager.work.addresses import remember_address
 from round_manager.work.sessions import find_session, lock_page
 
 # Pages that are used call at least every 15 seconds.
@@ -29,10 +30,14 @@ SEEN_EVERY = timedelta(seconds=30)
 
 @dataclass(frozen=True)
 class PageBrowser:
-    """A browser that calls for a page; `proven_at` is when the marketplace proved that its worker holds the HIT."""
+    """A browser that calls for a page; `proven_at` is when the marketplace proved that its worker holds the HIT.
+
+    `address` is the keyed hash of its address, if it has one.
+    """
 
     fingerprint: str
     proven_at: datetime | None = None
+    address: str | None = field(default=None, repr=False)
 
 
 def fingerprint(page: UUID, key: str) -> str:
@@ -48,7 +53,10 @@ def is_own(session: Session, page: UUID, browser: PageBrowser, *, now: datetime)
 
 
 def admit(session: Session, page: UUID, browser: PageBrowser, *, now: datetime) -> bool:
-    """Let a browser in, or raise PageInOtherBrowser; return whether it is a guest."""
+    """Let a browser in, or raise PageInOtherBrowser; return whether it is a guest.
+
+    The address of the page's own browser is stored as a hash.
+    """
     work = lock_page(session, page)
     if work.browser == browser.fingerprint:
         work.browser_seen_at = now
@@ -58,6 +66,8 @@ def admit(session: Session, page: UUID, browser: PageBrowser, *, now: datetime) 
         return True
     else:
         raise errors.PageInOtherBrowser
+    # A guest may not be the worker, so its address is not stored.
+    remember_address(session, work, browser.address, now=now)
     session.flush()
     return False
 

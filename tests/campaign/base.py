@@ -7,7 +7,7 @@ from functools import cache
 from itertools import count
 from typing import Any, TypeVar
 
-from sqlalchemy import select
+from sqlalchemy import inspect, select
 
 from ml_backend.hashing import json_sha256
 from ml_backend.manifest import TrainedManifest, version_of
@@ -82,7 +82,7 @@ class CampaignBase:
 
     def rows(self, kind: type[Any], *conditions: Any) -> list[Any]:
         with self.store.read() as session:
-            return list(session.scalars(select(kind).where(*conditions).order_by(kind.id)))
+            return list(session.scalars(select(kind).where(*conditions).order_by(*inspect(kind).primary_key)))
 
     def reload(self, row: Any) -> Any:
         """Return the row as it is stored now."""

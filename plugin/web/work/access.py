@@ -19,6 +19,7 @@ from plugin.web.middleware import bearer_token
 from plugin.web.work.errors import PageGone, SlowDown
 from round_manager.services.context import ServiceContext
 from round_manager.services.work import admit_browser
+from round_manager.work.addresses import AddressHasher
 from round_manager.work.browsers import SEEN_EVERY, PageBrowser, fingerprint
 from round_manager.work.errors import REOPEN_HIT
 
@@ -82,23 +83,25 @@ class BrowserGuard:
     The last browser of each page is remembered for a moment, so that most calls ask no database.
     """
 
-    def __init__(self, context: Callable[[], ServiceContext]) -> None:
+    def __init__(self, context: Callable[[], ServiceContext], hasher: AddressHasher) -> None:
         self._context = context
+        self._hasher = hasher
         self._known: dict[UUID, tuple[str, datetime, bool]] = {}
 
-    def admit(self, page: OpenPage, key: str) -> OpenPage:
-        """Return the page as this browser may use it, or raise PageInOtherBrowser."""
+    def admit(self, page: OpenPage, key: str, address: str) -> OpenPage:
+        """Return the page as this browser may use it, or raise PageInOtherBrowser; `address` is the client's."""
         if not BROWSER_KEY.fullmatch(key):
             raise PageGone("this page is outdated; open the HIT again on the marketplace", hint=REOPEN_HIT)
-        context, browser = self._context(), PageBrowser(fingerprint(page.session, key), page.proven_at)
+        context, mark = self._context(), fingerprint(page.session, key)
         now = context.now()
         known = self._known.get(page.session)
-        if known and known[0] == browser.fingerprint and timedelta() <= now - known[1] < SEEN_EVERY:
+        if known and known[0] == mark and timedelta() <= now - known[1] < SEEN_EVERY:
             return replace(page, is_guest=known[2])
+        browser = PageBrowser(mark, page.proven_at, self._hasher.hash(address))
         admitted = replace(page, is_guest=admit_browser(context, page.session, browser))
         if len(self._known) >= MOST_KNOWN:
             self._known = {}
-        self._known[page.session] = (browser.fingerprint, now, admitted.is_guest)
+        self._known[page.session] = (mark, now, admitted.is_guest)
         return admitted
 
 

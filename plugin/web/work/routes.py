@@ -26,6 +26,7 @@ from plugin.web.work.page import API, HitPages, error_setup
 from round_manager.database.store import LazyStore
 from round_manager.services import work as services
 from round_manager.services.context import ServiceContext
+from round_manager.work.addresses import AddressHasher
 from round_manager.work.errors import PageInputUnreadable
 from templates.payloads import Json
 
@@ -151,19 +152,19 @@ class PageCalls:
 
 
 def work_blueprint(
-    pages: HitPages, calls: PageCalls, tokens: PageTokens, site: MarketSite, limits: PageLimits
+    pages: HitPages, calls: PageCalls, tokens: PageTokens, site: MarketSite, limits: PageLimits, hasher: AddressHasher
 ) -> Blueprint:
     """Return the routes below `/hits` and `/work`, with the files of the page and of Label Studio's editor."""
     blueprint = Blueprint("work", __name__, template_folder=str(PAGES))
     add_files(blueprint)
     blueprint.add_url_rule("/hits/<hit>", PAGE, lambda hit: _rendered(pages.setup(hit, request.args.to_dict())))
 
-    guard = BrowserGuard(calls.context)
+    guard = BrowserGuard(calls.context, hasher)
 
     def open_page() -> OpenPage:
         page = tokens.read(request.headers.get("Authorization", ""))
         limits.call(page.session)
-        return guard.admit(page, request.headers.get(BROWSER, ""))
+        return guard.admit(page, request.headers.get(BROWSER, ""), request.remote_addr or "")
 
     _call_rules(blueprint, calls, open_page)
     _errors(blueprint)

@@ -73,6 +73,7 @@ def test_withheld_examples_and_suspects_are_listed_as_json(outfox: Outfox, campa
     assert json.loads(outfox("round", "withheld", "sentiment", "--json").out)["rounds"] == []
     found = json.loads(outfox("round", "suspects", "sentiment", "--json").out)
     assert (found["validators"], found["compared_pairs"], found["pairs"], found["gold_only"]) == (2, 2, [], [])
+    assert found["sharing"] == []
 
 
 def test_each_demo_writes_its_own_gold(tmp_path: Path) -> None:

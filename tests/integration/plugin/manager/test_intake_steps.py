@@ -11,7 +11,9 @@ from plugin.manager.loop import PassTimer
 from round_manager.labelstudio.crowd_upload import CrowdUpload
 from round_manager.labelstudio.push import PushResult
 from round_manager.labelstudio.sync import SyncResult
+from round_manager.models import PageAddress
 from round_manager.services.label_studio import TaskSync
+from round_manager.work.addresses import KEPT_FOR
 from tests.integration.plugin.manager.conftest import NewManaged
 
 
@@ -63,6 +65,18 @@ def test_connected_tasks_are_read_and_filled(new_campaign: NewManaged) -> None:
     assert "2 votes from Label Studio" in done
     campaign.manage(label_studio=stranger)
     assert stranger.asked == []
+
+
+def test_hashes_of_addresses_are_deleted_after_30_days(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
+    work = campaign.open_page("W1")
+    with campaign.store.write() as session:
+        session.add(PageAddress(session_id=work.id, address="0" * 64, stored_at=campaign.now))
+    campaign.manage()
+    assert len(campaign.rows(PageAddress)) == 1
+    campaign.clock.advance(KEPT_FOR)
+    campaign.manage()
+    assert campaign.rows(PageAddress) == []
 
 
 def test_nothing_is_sent_to_label_studio_while_no_round_is_live(new_campaign: NewManaged) -> None:

@@ -20,6 +20,7 @@ from round_manager.models import (
     Lease,
     ManagerStep,
     Origin,
+    PageAddress,
     ProjectKind,
     Qualification,
     QualificationGrant,
@@ -68,6 +69,7 @@ def fill_all_tables(sample: SampleRows) -> SampleRows:
         gold = add(GoldItem(task_id=sample.task, key="g1", fields={"text": "good"}, label="positive", created_at=NOON))
         mine: dict[str, Any] = {"session_id": own_page, "worker_id": sample.voter}
         session.add(GoldExample(example_id=sample.example, task_id=sample.task, round_id=sample.round, created_at=NOON))
+        session.add(PageAddress(session_id=own_page, address=digest("203.0.113.7"), stored_at=NOON))
         add(GoldShowing(gold_id=gold, shown_at=NOON, **mine))
         add(GoldShowing(example_id=sample.example, shown_at=NOON, **mine))
         add(WorkItem(item=0, example_id=sample.example, author_id=sample.author, **mine))

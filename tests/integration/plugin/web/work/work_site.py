@@ -140,7 +140,9 @@ class WorkSite:
     def _app(self) -> Any:
         store = self._application.lazy_store
         pages = work_pages(self._application, self.limits)
-        return web_app(store, self._application.attempt_intake(), [SECRET], pages=(pages,))
+        return web_app(
+            store, self._application.attempt_intake(), [SECRET], pages=(pages,), proxies=self.settings.web_proxies
+        )
 
     def _new_application(self) -> Application:
         return Application(self.settings, clock=self.campaign.clock)
