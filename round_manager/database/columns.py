@@ -75,7 +75,7 @@ def public_id(now: datetime) -> UUID:
     return UUID(int=value & ~(0x3 << 62) | 0x2 << 62)
 
 
-def equals_unindexed(column: InstrumentedAttribute[Any], value: int) -> ColumnElement[Any]:
+def equals_unindexed(column: InstrumentedAttribute[Any], value: int | ColumnElement[int]) -> ColumnElement[Any]:
     """Return the condition `column = value` in a form that does not use an index on the column.
 
     SQLite keeps no statistics here and might otherwise scan a whole round instead of using a more selective index.

@@ -98,7 +98,7 @@ def similar_texts(session: Session, task_id: int, measured: MeasuredText, near: 
 
 def add_texts(session: Session, task_id: int, texts: Sequence[NewText]) -> None:
     """Add texts to the index."""
-    # Without the mapped classes: a seed has ten thousand keys, and making objects of them takes longer than storing them.
+    # Without the mapped classes: a seed has ten thousand keys, and the mapping takes longer than storing them.
     connection = session.connection()
     for first in range(0, len(texts), AT_ONCE):
         some = texts[first : first + AT_ONCE]

@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import and_, bindparam, func, or_, select
 from sqlalchemy.orm import Session
@@ -179,7 +179,8 @@ def creation_item(session: Session, context: SessionContext, item: int) -> Creat
 def load_item(session: Session, spec: TaskSpec, row: WorkItem) -> CreationItem:
     """Return an item with its context, its attempts and its example."""
     of_item = {"session_id": row.session_id, "item": row.item, "context_id": row.context_id}
-    context, example = session.execute(_CONTEXT_AND_EXAMPLE, of_item).one()
+    found = session.execute(_CONTEXT_AND_EXAMPLE, of_item).one()
+    context, example = found[0], cast("Example | None", found[1])
     elsewhere = example is None and is_written_elsewhere(session, spec, row)
     return CreationItem(row, spec, context, tuple(session.scalars(_ATTEMPTS, of_item)), example, elsewhere)
 
@@ -307,7 +308,7 @@ _WRITTEN_ELSEWHERE = (
     .outerjoin(WorkSession, WorkSession.id == Example.session_id)
     .where(
         Example.author_id == bindparam("worker_id"),
-        equals_unindexed(Example.context_id, bindparam("context_id")),
+        equals_unindexed(Example.context_id, bindparam("context_id", type_=Example.context_id.type)),
         or_(Example.session_id.is_(None), Example.session_id != bindparam("session_id")),
         or_(Example.status != ExampleStatus.UNCONFIRMED, WorkSession.status.in_(VALID_SESSIONS)),
     )
