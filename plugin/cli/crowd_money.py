@@ -140,9 +140,9 @@ def _would_pay(owed: Sequence["Owed"], doubtful: int, account: int) -> list[Rend
 def _top_ups(groups: Sequence["GroupTopUp"]) -> RenderableType:
     if not groups:
         return "no work is approved yet, so there is nothing to top up"
-    columns = ("task", "kind", "group", "approved", "hourly pay", "minimum", "top-ups", "to workers", "fees")
+    columns = ("task", "round", "kind", "group", "approved", "hourly pay", "minimum", "top-ups", "to workers", "fees")
     rows = [
-        (one.task, one.kind, one.group_id, one.assignments, dollars(one.median_hourly_cents),
+        (one.task, one.round or "", one.kind, one.group_id, one.assignments, dollars(one.median_hourly_cents),
          dollars(one.minimum_hourly_cents), one.top_ups, dollars(one.cents), dollars(one.fee_cents))
         for one in groups
     ]  # fmt: skip

@@ -20,7 +20,7 @@ from datetime import datetime
 from itertools import groupby
 from statistics import median, median_high
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from crowd.port import Crowd
@@ -39,6 +39,7 @@ from round_manager.models import (
     spec_of,
 )
 from round_manager.money.ledger import Debt, owe_new, owed_entry
+from round_manager.tasks.rounds import list_rounds
 from round_manager.tasks.tasks import find_task
 
 HOUR = 3_600
@@ -80,10 +81,10 @@ class TopUp:
 
 @dataclass(frozen=True)
 class GroupWage:
-    """The median pay of a HIT group's workers; `lacking` has what assignments lack if the pay is too low.
+    """The median pay of a HIT group's workers, in one round by number or in all rounds.
 
-    Of an even number of workers, `median_seconds` is the mean of the middle two, and `fair_seconds` the longer of them:
-    both have to reach the minimum.
+    If the pay is too low, `lacking` has what assignments lack. Of an even number of workers, `median_seconds` is the
+    mean of the middle two, and `fair_seconds` the longer of them: both have to reach the minimum.
     """
 
     group_id: str
@@ -94,6 +95,7 @@ class GroupWage:
     fair_seconds: float
     median_hourly_cents: int
     minimum_hourly_cents: int
+    round: int | None = None
     lacking: tuple[TopUp, ...] = ()
 
     @property
@@ -123,13 +125,28 @@ class DueTopUps:
 
 def group_wages(session: Session, task: Task, *, round: Round | None = None) -> list[GroupWage]:
     """Return the pay of the task's HIT groups, from approved work; with a round, of that round and by its terms."""
-    minimum = spec_of(round or task).pay.minimum_hourly_cents
-    groups = groupby(earned_work(session, task, round=round), lambda one: (one.group_id, one.kind))
-    return [_wage(group, task.name, kind, earned, minimum) for (group, kind), earned in groups]
+    which = () if round is None else (Hit.round_id == round.id,)
+    return _group_wages(session, task, round, *which)
 
 
-def earned_work(session: Session, task: Task, *, round: Round | None = None) -> Iterator[PaidAssignment]:
-    """Yield the approved work of a task or of one round, group by group, without loading all of it."""
+def round_wages(session: Session, task: Task) -> list[GroupWage]:
+    """Return the pay of the HIT groups of each round by its terms, and of HITs without a round by the task's.
+
+    Rounds with the same terms share their groups on the marketplace, but each round is paid for itself.
+    """
+    found = [wage for round in list_rounds(session, task) for wage in group_wages(session, task, round=round)]
+    return [*found, *_group_wages(session, task, None, Hit.round_id.is_(None))]
+
+
+def _group_wages(session: Session, task: Task, round: Round | None, *which: ColumnElement[bool]) -> list[GroupWage]:
+    minimum, number = spec_of(round or task).pay.minimum_hourly_cents, round.number if round else None
+    groups = groupby(earned_work(session, task, *which), lambda one: (one.group_id, one.kind))
+    wages = [_wage(group, task.name, kind, earned, minimum) for (group, kind), earned in groups]
+    return [replace(wage, round=number) for wage in wages]
+
+
+def earned_work(session: Session, task: Task, *which: ColumnElement[bool]) -> Iterator[PaidAssignment]:
+    """Yield the approved work of a task, or that of some HITs, group by group, without loading all of it."""
     pay = (
         select(LedgerEntry.assignment_id, func.sum(LedgerEntry.cents).label("cents"))
         .where(LedgerEntry.task_id == task.id, LedgerEntry.state.in_(PAID_STATES))
@@ -151,11 +168,10 @@ def earned_work(session: Session, task: Task, *, round: Round | None = None) -> 
         .join(Assignment, Assignment.hit_id == Hit.id)
         .join(pay, pay.c.assignment_id == Assignment.id)
         .where(Hit.task_id == task.id, Assignment.status == AssignmentStatus.APPROVED, Hit.group_id.is_not(None))
+        .where(*which)
         .order_by(Hit.group_id, Hit.kind, Assignment.id)
         .execution_options(yield_per=ROWS_AT_A_TIME)
     )
-    if round is not None:
-        wanted = wanted.where(Hit.round_id == round.id)
     for group, kind, number, worker, round_id, accepted_at, submitted_at, active_ms, cents in session.execute(wanted):
         elapsed = ((submitted_at or accepted_at) - accepted_at).total_seconds()
         seconds = elapsed if active_ms is None else active_ms / 1_000
@@ -168,7 +184,7 @@ def owe_top_ups(
     """Owe top-ups to low-paid groups, once for each assignment; return the cents, without fees."""
     debts: list[Debt] = []
     owed: dict[Round | Task, list[int]] = defaultdict(list)
-    for top_up in (one for group in new_top_ups(session, wages).values() for one in group):
+    for top_up in (one for group in new_top_ups(session, wages) for one in group):
         work = session.get_one(Assignment, top_up.assignment_id)
         if owed_entry(session, work, EntryKind.TOP_UP) is None:
             debts.append(Debt(work, EntryKind.TOP_UP, crowd.bonus_price(top_up.cents), REASONS[EntryKind.TOP_UP]))
@@ -182,11 +198,10 @@ def owe_top_ups(
     return sum(debt.price.cents for debt in debts)
 
 
-def new_top_ups(session: Session, wages: Sequence[GroupWage]) -> dict[str, list[TopUp]]:
-    """Return the top-ups that would be owed now, by HIT group: one for an assignment, within each worker's cap."""
-    found: dict[str, list[TopUp]] = {wage.group_id: [] for wage in wages}
-    low = [wage for wage in wages if wage.lacking]
-    if not low:
+def new_top_ups(session: Session, wages: Sequence[GroupWage]) -> list[list[TopUp]]:
+    """Return the top-ups of each group that would be owed now: one for an assignment, within each worker's cap."""
+    found: list[list[TopUp]] = [[] for _ in wages]
+    if not any(wage.lacking for wage in wages):
         return found
     entry = LedgerEntry
     owed = select(entry.assignment_id, entry.worker_id, entry.round_id, entry.cents).where(
@@ -197,11 +212,11 @@ def new_top_ups(session: Session, wages: Sequence[GroupWage]) -> dict[str, list[
     for assignment_id, worker_id, round_id, cents in session.execute(owed):
         had.add(assignment_id)
         left.received[worker_id, round_id] += cents
-    for wage in low:
+    for wage, new in zip(wages, found, strict=True):
         for one in (one for one in wage.lacking if one.assignment_id not in had):
             cents = min(one.cents, left.of(one, wage.task))
             if cents > 0:
-                found[wage.group_id].append(replace(one, cents=cents))
+                new.append(replace(one, cents=cents))
                 left.received[one.worker_id, one.round_id] += cents
     return found
 
@@ -229,7 +244,7 @@ def due_top_ups(session: Session, round: Round) -> DueTopUps:
     if not spec.pay.minimum_hourly_cents:
         return DueTopUps()
     wages = group_wages(session, session.get_one(Task, round.task_id), round=round)
-    cents = sum(one.cents for group in new_top_ups(session, wages).values() for one in group)
+    cents = sum(one.cents for group in new_top_ups(session, wages) for one in group)
     of_round = (LedgerEntry.round_id == round.id, LedgerEntry.kind == EntryKind.TOP_UP)
     before = select(func.sum(LedgerEntry.cents)).where(*of_round, LedgerEntry.state.in_(PAID_STATES))
     return DueTopUps(cents, int(session.scalar(before) or 0), spec.top_up_review_cents)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from common.errors import Hint
 from round_manager.crowd import fair_pay, reviews
 from round_manager.crowd.calls import check_account
-from round_manager.crowd.fair_pay import DueTopUps, GroupWage, due_top_ups, group_wages, new_top_ups, owe_fair_pay
+from round_manager.crowd.fair_pay import DueTopUps, GroupWage, due_top_ups, new_top_ups, owe_fair_pay, round_wages
 from round_manager.crowd.reconciliation import resolve_hit, resolve_payment
 from round_manager.crowd.status import LooseEnds, loose_ends
 from round_manager.errors import NothingHeld
@@ -53,9 +53,10 @@ class AccountBalance:
 
 @dataclass(frozen=True)
 class GroupTopUp:
-    """The top-ups of one HIT group."""
+    """The top-ups of one HIT group in one round; None for HITs that belong to no round."""
 
     task: str
+    round: int | None
     kind: str
     group_id: str
     assignments: int
@@ -163,9 +164,12 @@ def plan_top_ups(
     """Return the top-ups that bring low pay to the minimum; raise BudgetError if a budget does not cover them."""
     with context.store.read() as session:
         tasks = [find_task(session, task)] if task else list_tasks(session)
-        wages = [wage for one in tasks for wage in group_wages(session, one)] if top_up else []
+        # Round by round, as the manager does it: a group's median over all rounds would be another one.
+        wages = [wage for one in tasks for wage in round_wages(session, one)] if top_up else []
         new = new_top_ups(session, wages)
-    groups = [_group_top_up(crowd, wage, [one.cents for one in new[wage.group_id]]) for wage in wages]
+    groups = [
+        _group_top_up(crowd, wage, [one.cents for one in top_ups]) for wage, top_ups in zip(wages, new, strict=True)
+    ]
     cents, owed = _owe_top_ups(context, PLANNER, crowd, wages, dry_run=True)
     return TopUpPlan(wages, groups, cents, owed)
 
@@ -289,6 +293,7 @@ def _owe_top_ups(
 def _group_top_up(crowd: ConnectedCrowd, wage: GroupWage, cents: Sequence[int]) -> GroupTopUp:
     return GroupTopUp(
         task=wage.task,
+        round=wage.round,
         kind=wage.kind.value,
         group_id=wage.group_id,
         assignments=wage.assignments,

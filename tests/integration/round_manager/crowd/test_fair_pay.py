@@ -1,12 +1,16 @@
 """Hourly pay is measured, and topped up to the minimum through the ledger."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
 from sqlalchemy import select
 
 from round_manager.crowd.fair_pay import GroupWage, due_top_ups, group_wages, owe_top_ups
-from round_manager.models import Assignment, EntryKind, HitKind, LedgerEntry, Round, Task
+from round_manager.models import Assignment, EntryKind, Hit, HitKind, LedgerEntry, ModelVersion, Round, Task
+from round_manager.services.payments import owe_top_ups as owe_plan
+from round_manager.services.payments import plan_top_ups
+from round_manager.tasks.rounds import open_round
 from tests.campaign import Campaign, NewCampaign
 
 
@@ -160,6 +164,27 @@ def test_the_limit_holds_for_all_top_ups_of_the_round_together(new_campaign: New
     with campaign.store.read() as session:
         due = due_top_ups(session, session.get_one(Round, campaign.round_id))
     assert (due.cents, due.owed_before_cents, due.need_approval) == (255, 255, True)
+
+
+def test_the_owner_approves_what_each_round_lacks_although_rounds_share_a_group(new_campaign: NewCampaign) -> None:
+    first = new_campaign(pay={"top_up_review_cents": 100})
+    paid_group(first, [1, 1, 1, 1, 1])
+    first.mark_closed()
+    with first.store.write() as session:
+        versions = session.scalars(select(ModelVersion)).all()
+        task = session.get_one(Task, first.task.id)
+        opened = open_round(session, task, versions, now=first.now, actor="owner", reason="a test")
+    second = replace(first, round_id=opened.id)
+    paid_group(second, [12, 12])
+    assert len({hit.group_id for hit in second.rows(Hit)}) == 1
+    with second.store.read() as session:
+        due = due_top_ups(session, session.get_one(Round, opened.id))
+    assert due.need_approval
+    plan = plan_top_ups(second.services, second.marketplace, second.task.name)
+    assert [(one.top_ups, one.cents) for one in plan.groups if one.top_ups] == [(2, due.cents)]
+    assert owe_plan(second.services, second.owner, second.marketplace, plan) == due.cents
+    with second.store.read() as session:
+        assert due_top_ups(session, session.get_one(Round, opened.id)).cents == 0
 
 
 def test_limits_that_are_not_set_follow_from_the_other_terms(campaign: Campaign) -> None:
