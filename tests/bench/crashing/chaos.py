@@ -4,6 +4,8 @@ The seed decides about the moments: how many calls of which kind are made before
 are killed at once, and how far their clocks jump.
 """
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -177,8 +179,13 @@ class ManagerSlot:
             raise RuntimeError("a manager did not start")
         self._is_ready = True
 
+    def send_kill(self) -> None:
+        """Kill the manager without waiting for its end."""
+        if self.process is not None:
+            os.kill(self.process.pid, signal.SIGKILL)
+
     def kill(self) -> None:
-        """Kill the manager."""
+        """Kill the manager, unless it is dead, and wait for its end."""
         if self.process is not None:
             self.process.kill()
 
@@ -237,6 +244,9 @@ class Killer:
         victims = self.slots if both else [chosen]
         for slot in victims:
             slot.wait_until_ready()
+        # Both die before the end of either is waited for.
+        for slot in victims:
+            slot.send_kill()
         for slot in victims:
             slot.kill()
         self.kills += len(victims)
