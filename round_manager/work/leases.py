@@ -6,7 +6,7 @@ whose time is over counts for nothing, whether or not it was ended.
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, literal, select, update
@@ -236,6 +236,14 @@ def end_leases(session: Session, pages: Sequence[int], outcome: LeaseEnd, *, now
     """End all leases of these sessions."""
     live = Lease.session_id.in_(pages) & Lease.session_id.is_not(None) & Lease.ended_at.is_(None)
     session.execute(update(Lease).where(live).values(ended_at=now, outcome=outcome))
+
+
+def keep_leases(session: Session, work: WorkSession, period: timedelta, *, now: datetime) -> None:
+    """Keep a session's live leases for this long from now, or from their start if a clock was set back since."""
+    mine = select(Lease).where(Lease.session_id == work.id, Lease.session_id.is_not(None), is_live(now))
+    for lease in session.scalars(mine):
+        lease.expires_at = max(now, lease.leased_at) + period
+    session.flush()
 
 
 def make_room(session: Session, hit: Hit, *, now: datetime) -> None:

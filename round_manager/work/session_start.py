@@ -21,7 +21,6 @@ from round_manager.models import (
     Hit,
     HitKind,
     HitStatus,
-    Lease,
     LeaseEnd,
     Round,
     RoundStatus,
@@ -36,7 +35,7 @@ from round_manager.models import (
 from round_manager.tasks.rounds import LIVE
 from round_manager.work import errors
 from round_manager.work.creation import assign_contexts
-from round_manager.work.leases import end_leases, lock_task, make_room
+from round_manager.work.leases import end_leases, keep_leases, lock_task, make_room
 from round_manager.work.quizzes import check_quiz, results_of
 from round_manager.work.sessions import lock_session, session_context, sweep
 from round_manager.work.validation_work import assign_examples
@@ -151,9 +150,10 @@ def _accepted(session: Session, hit: Hit, found: WorkSession, submit_to: str, no
     if work.status is not SessionStatus.OPEN or work.acceptance == acceptance:  # Another tab was faster.
         return work
     if work.acceptance is not None:
-        work.expires_at = now + timedelta(seconds=hit.assignment_seconds)
-        mine = (Lease.session_id == work.id) & Lease.session_id.is_not(None) & Lease.ended_at.is_(None)
-        session.execute(update(Lease).where(mine).values(expires_at=work.expires_at))
+        whole = timedelta(seconds=hit.assignment_seconds)
+        # The clock may have been set back since.
+        work.expires_at = max(now, work.started_at) + whole
+        keep_leases(session, work, whole, now=now)
     work.acceptance = acceptance
     session.flush()
     return work

@@ -32,9 +32,8 @@ from round_manager.models import (
 )
 from round_manager.tasks.rounds import LIVE
 from round_manager.work import errors
-from round_manager.work.context_strategies import is_live
 from round_manager.work.errors import TimeIsOver
-from round_manager.work.leases import end_leases, some_rows
+from round_manager.work.leases import end_leases, keep_leases, some_rows
 from templates import TaskSpec
 
 LONGEST_DRAFT = 60_000
@@ -213,9 +212,8 @@ def finish(session: Session, work: WorkSession, *, now: datetime) -> WorkSession
         done = "the quiz is not answered" if context.hit.kind is HitKind.QUIZ else f"not done yet: {numbers}"
         raise errors.HitIncomplete(f"{done}; nothing is submitted before all is done")
     held.status, held.submitted_at = SessionStatus.SUBMITTED, now
-    mine = (Lease.session_id == held.id) & Lease.session_id.is_not(None) & is_live(now)
-    session.execute(update(Lease).where(mine).values(expires_at=now + KEPT_FOR))
     session.flush()
+    keep_leases(session, held, KEPT_FOR, now=now)
     return held
 
 

@@ -317,3 +317,25 @@ def judged(campaign: Campaign, page: WorkSession) -> list[int]:
 @pytest.mark.any_database
 def test_a_quiz_page_needs_no_round(campaign: Campaign) -> None:
     assert campaign.open_page(hit=campaign.add_hit(HitKind.QUIZ, round_id=None)).status is SessionStatus.OPEN
+
+
+@pytest.mark.any_database
+def test_a_page_is_finished_although_the_clock_was_set_back(campaign: Campaign) -> None:
+    campaign.add_example()
+    page = campaign.open_validation_page()
+    campaign.clock.advance(-timedelta(hours=2))
+    campaign.judge_all(page, Judgement(label="positive"))
+    assert campaign.finish_page(page).status is SessionStatus.SUBMITTED
+
+
+def test_a_hit_is_accepted_again_although_the_clock_was_set_back(campaign: Campaign) -> None:
+    hit = campaign.add_hit()
+    pages = []
+    for place in ("http://market.test/1", "http://market.test/2"):
+        with campaign.store.write() as session:
+            row = session.get_one(Hit, hit.id)
+            pages.append(open_session(session, row, "AS-1", "W1", now=campaign.now, submit_to=place))
+        campaign.clock.advance(-timedelta(hours=2))
+    first, again = pages
+    assert (again.id, again.status) == (first.id, SessionStatus.OPEN)
+    assert campaign.write_examples(again)
