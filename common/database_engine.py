@@ -33,7 +33,7 @@ KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count
 
 @dataclass(frozen=True)
 class DatabaseLimits:
-    """The connections of a process, and its patience in seconds; None is no limit.
+    """The connections of a process, and how long it waits, in seconds; None means without a limit.
 
     The defaults are for commands and the manager, whose transactions may be long.
     """
@@ -132,7 +132,7 @@ class _Connector:
         self._failing = False
 
     def connect(self, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
-        """Return a new connection; raise the driver's error if there is none."""
+        """Return a new connection; raise the driver's error if that fails."""
         if not self._failing:
             return self._try(arguments, named)
         if not self._trying.acquire(blocking=False):

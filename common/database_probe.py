@@ -1,4 +1,4 @@
-"""Checks that a database can be used: by a write that changes nothing, on a connection of its own."""
+"""Checks that a database can be used: by a write that changes nothing, on a separate connection."""
 
 import threading
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class DatabaseProbe:
         found = look(read_only(engine))
         if is_sqlite:
             check_disk(file.parent, file)
-        # A lock of another process is no failure: the database can be written, if only in a moment.
+        # A database that another process has locked works: it can be written in a moment.
         with suppress(self._busy), engine.begin() as connection:
             connection.execute(touch)
         return found

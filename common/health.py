@@ -1,4 +1,4 @@
-"""Health that answers in time: a check runs in a thread of its own, and its caller waits no longer than a limit."""
+"""Health that answers in time: a check runs in a separate thread, and its caller waits for a limited time."""
 
 import logging
 import os
@@ -55,7 +55,7 @@ class Health:
 class HealthCheck:
     """Runs `check`, which returns details or raises a CodedError, in one thread at a time.
 
-    A check that hangs occupies only that thread. Until it ends, callers are told at once that the health is unknown.
+    A check that hangs occupies only that thread. Until it ends, callers learn at once that the health is unknown.
     """
 
     def __init__(

@@ -104,10 +104,10 @@ def write_locks(*, upgrade: bool) -> None:
 
 
 def write_audit_lock(*, upgrade: bool) -> None:
-    """Write the lock of pip-audit, which has an environment of its own: it must not decide what we install."""
+    """Write the lock of pip-audit, which has a separate environment: it must not decide what we install."""
     pins = "" if upgrade or not AUDIT.is_file() else _pins(AUDIT.read_text(encoding="utf-8"))
     found = entries(compile_lock(["pip-audit"], pins, upgrade=upgrade))
-    what = "What `make audit` needs, in an environment of its own."
+    what = "What `make audit` needs, in a separate environment."
     AUDIT.write_text(HEADER.format(what=what) + "".join(found.values()), encoding="utf-8")
 
 
