@@ -123,9 +123,9 @@ class LabelStudioStart:
         while not self.is_over:
             self._thread.join(POLL_SECONDS)
             progress.advance(0, self._stage)
-        progress.finish()
         if self._error is not None:
             raise self._error
+        progress.finish()
 
     def cancel(self) -> None:
         """Stop the start, because another part of the demo failed."""

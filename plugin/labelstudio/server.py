@@ -16,7 +16,7 @@ from plugin.server_process import ServerProcess, is_up
 
 HOST = "127.0.0.1"
 # The first start migrates the database; later ones take about ten seconds.
-SECONDS_TO_START = 240.0
+SECONDS_TO_START = 600.0
 POLL_SECONDS = 0.25
 
 # Called with the stage, and the seconds since the start.

@@ -1,3 +1,4 @@
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -8,7 +9,8 @@ import pytest
 
 from common.progress import NoProgress
 from plugin.demo.home import DemoHome
-from plugin.demo.servers import DemoServerFailed, Server, demo_server
+from plugin.demo.servers import DemoServerFailed, LabelStudioStart, Server, demo_server
+from plugin.labelstudio.server import LabelStudioServer, LabelStudioStartFailed
 from plugin.server_process import ServerProcess, free_port
 from plugin.settings import load_settings
 
@@ -103,3 +105,19 @@ def test_the_port_is_taken_from_an_address_with_a_path(tmp_path: Path) -> None:
     home = DemoHome(load_settings({}, home=str(tmp_path)), "password")
     server = demo_server(home, "ml-backend", url="http://127.0.0.1:9090/tasks/sentiment")
     assert list(server.child.command)[-2:] == ["--port", "9090"]
+
+
+def test_a_failed_start_of_label_studio_is_not_reported_as_done(tmp_path: Path) -> None:
+    finished = []
+
+    class Progress(NoProgress):
+        def finish(self) -> None:
+            finished.append(True)
+
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        start = LabelStudioStart(
+            LabelStudioServer(tmp_path, other.getsockname()[1], "owner@example.com", "password", "0" * 40)
+        )
+        with pytest.raises(LabelStudioStartFailed):
+            start.wait(Progress())
+    assert not finished
