@@ -12,6 +12,7 @@ import json
 import sys
 import tempfile
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -54,6 +55,8 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         for number, kind in enumerate(chosen.databases):
             found[kind] = measure(kind, each + (number < rest), chosen.seed + number, Path(folder) / kind)
+            # A run that is stopped on the next database leaves the result of this one.
+            print(f"{kind}: {json.dumps(asdict(found[kind]))}", file=sys.stderr)
     show(found)
     for kind, one in found.items():
         for problem in [*one.books.lost, *one.books.doubled][:MOST_LISTED]:
