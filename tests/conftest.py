@@ -4,12 +4,15 @@ import gc
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
+from flask import Flask
+from jinja2.bccache import Bucket
 
 # Before torch is imported, here and in the processes that tests start: small networks gain nothing from more threads,
 # and the threads of several test processes would mostly wait for each other.
@@ -52,6 +55,29 @@ def pytest_collection_finish() -> None:
     """Collect garbage of the tests only."""
     gc.freeze()
     gc.enable()
+
+
+class _CompiledTemplates(jinja2.BytecodeCache):
+    """Keeps the bytecode of templates in memory."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, str], bytes] = {}
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        kept = self._kept.get((bucket.key, bucket.checksum))
+        if kept is not None:
+            bucket.bytecode_from_string(kept)
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        self._kept[bucket.key, bucket.checksum] = bucket.bytecode_to_string()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _templates_compiled_once() -> Iterator[None]:
+    """Share compiled templates between the apps of a test process: most tests start an app of their own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Flask, "jinja_options", {"bytecode_cache": _CompiledTemplates()})
+        yield
 
 
 @pytest.fixture(autouse=True)

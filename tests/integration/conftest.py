@@ -30,15 +30,17 @@ def pytest_configure(config: pytest.Config) -> None:
     """Check OUTFOX_TEST_DATABASE and register the marker for tests of one kind."""
     if CHOSEN not in ("", *KINDS):
         raise pytest.UsageError(f"OUTFOX_TEST_DATABASE is {CHOSEN!r}; choose one of {', '.join(KINDS)}")
-    config.addinivalue_line("markers", "sqlite(why): the home's database is SQLite, whatever the environment says")
+    config.addinivalue_line("markers", "sqlite(why): the database is SQLite, whatever the environment says")
     config.addinivalue_line("markers", "any_database: one kind is enough; other tests run these statements on both")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Choose the kinds of database that a test runs on."""
     if "databases" in metafunc.fixturenames:
-        kinds = KINDS[:1] if metafunc.definition.get_closest_marker("any_database") else KINDS
-        metafunc.parametrize("databases", [CHOSEN] if CHOSEN else kinds, indirect=True, scope="session")
+        test = metafunc.definition
+        kinds = (CHOSEN,) if CHOSEN else KINDS[:1] if test.get_closest_marker("any_database") else KINDS
+        only_sqlite = test.get_closest_marker("sqlite")
+        metafunc.parametrize("databases", KINDS[:1] if only_sqlite else kinds, indirect=True, scope="session")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,13 +7,9 @@ import pytest
 from round_manager.models import HitKind, WorkSession
 from round_manager.work.errors import FINISH_HIT, TooManyHits
 from tests.campaign import MINUTE, Campaign, NewCampaign
-from tests.integration.databases import Databases
 
-
-@pytest.fixture(scope="session")
-def databases(any_databases: Databases) -> Databases:
-    """One kind is enough: the task's lock, on which the limit depends, is tested on both."""
-    return any_databases
+# One kind is enough: the task's lock, on which the limit depends, is tested on both.
+pytestmark = pytest.mark.any_database
 
 
 def refused(campaign: Campaign, worker: str = "W1") -> TooManyHits:

@@ -20,17 +20,13 @@ from round_manager.work.session_start import (
 )
 from tests.fakes.market import MarketWorld, StillWorld, open_world
 from tests.fakes.market_pages import accept_task, frame_address
-from tests.integration.databases import Databases
 from tests.integration.plugin.web.work.work_site import PROOF, SUBMIT_TO, Page, WorkSite, setup_in
 
 PATIENCE = 30
 CLAIM = {"assignmentId": "AS-1", "hitId": "H", "workerId": "W1", "turkSubmitTo": SUBMIT_TO}
 
-
-@pytest.fixture(scope="session")
-def databases(any_databases: Databases) -> Databases:
-    """One kind is enough: nothing here depends on the database."""
-    return any_databases
+# One kind is enough: nothing here depends on the database.
+pytestmark = pytest.mark.any_database
 
 
 @pytest.fixture

@@ -8,17 +8,13 @@ from sqlalchemy import text
 
 from round_manager.models import PageAddress, Table
 from round_manager.work.addresses import AddressHasher
-from tests.integration.databases import Databases
 from tests.integration.plugin.web.work.work_site import SECRET, Page, WorkSite
 
 CLIENT, FORGED, PROXY = "203.0.113.77", "198.51.100.9", "192.0.2.1"
 HASHER = AddressHasher(SECRET)
 
-
-@pytest.fixture(scope="session")
-def databases(any_databases: Databases) -> Databases:
-    """One kind is enough: tests of the domain run the statements on each."""
-    return any_databases
+# One kind is enough: tests of the domain run the statements on each.
+pytestmark = pytest.mark.any_database
 
 
 def behind(site: WorkSite, proxies: int) -> WorkSite:

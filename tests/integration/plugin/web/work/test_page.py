@@ -11,17 +11,13 @@ from round_manager.models import Attempt, HitKind, Lease, SessionStatus, Task, W
 from tests.campaign import MINUTE
 from tests.campaign.base import built_in_pack
 from tests.conftest import PACKS
-from tests.integration.databases import Databases
 from tests.integration.plugin.web.work.conftest import OpenSite
 from tests.integration.plugin.web.work.work_site import SITE, SUBMIT_TO, WorkSite, setup_in
 
 PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
 
-
-@pytest.fixture(scope="session")
-def databases(any_databases: Databases) -> Databases:
-    """One kind is enough: test_each_database.py tests what depends on the database."""
-    return any_databases
+# One kind is enough: test_each_database.py tests what depends on the database.
+pytestmark = pytest.mark.any_database
 
 
 def test_a_worker_who_accepted_a_hit_gets_the_template_that_annotators_get_and_a_token(site: WorkSite) -> None:

@@ -7,17 +7,13 @@ import requests
 
 from round_manager.work.browsers import QUIET, SEEN_EVERY
 from tests.campaign import MINUTE
-from tests.integration.databases import Databases
 from tests.integration.plugin.web.work.work_site import SUBMIT_TO, Page, WorkSite, setup_in
 
 OTHER = "the-key-of-another-browser"
 PATIENCE = 30
 
-
-@pytest.fixture(scope="session")
-def databases(any_databases: Databases) -> Databases:
-    """One kind is enough: nothing here depends on the database."""
-    return any_databases
+# One kind is enough: nothing here depends on the database.
+pytestmark = pytest.mark.any_database
 
 
 def in_other_browser(page: Page) -> Page:

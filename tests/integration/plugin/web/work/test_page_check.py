@@ -3,14 +3,10 @@
 import pytest
 
 from plugin.crowd import PageCheck, PagesMisconfigured, PagesUnreachable, check_pages
-from tests.integration.databases import Databases
 from tests.integration.plugin.web.work.work_site import SITE, WorkSite
 
-
-@pytest.fixture(scope="session")
-def databases(any_databases: Databases) -> Databases:
-    """One kind is enough: the check does not depend on the database."""
-    return any_databases
+# One kind is enough: the check does not depend on the database.
+pytestmark = pytest.mark.any_database
 
 
 def test_pages_with_the_same_secret_pass(site: WorkSite) -> None:

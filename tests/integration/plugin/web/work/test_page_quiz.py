@@ -12,15 +12,11 @@ from round_manager.models import HitKind, Lease, QualificationGrant, QuizResult,
 from tests.campaign import MARKET, MINUTE
 from tests.fakes.crowd import FakeCrowd
 from tests.fakes.registry import eventually
-from tests.integration.databases import Databases
 from tests.integration.plugin.web.work.conftest import OpenSite
 from tests.integration.plugin.web.work.work_site import Page, WorkSite
 
-
-@pytest.fixture(scope="session")
-def databases(any_databases: Databases) -> Databases:
-    """One kind is enough: test_each_database.py tests what depends on the database."""
-    return any_databases
+# One kind is enough: test_each_database.py tests what depends on the database.
+pytestmark = pytest.mark.any_database
 
 
 @pytest.fixture

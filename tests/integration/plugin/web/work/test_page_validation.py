@@ -7,15 +7,11 @@ import pytest
 from round_manager.models import Example, HitKind, Vote, WorkItem, WorkSession
 from templates.payloads import Span
 from tests.campaign import MINUTE
-from tests.integration.databases import Databases
 from tests.integration.plugin.web.work.conftest import OpenSite
 from tests.integration.plugin.web.work.work_site import ODD_TIMES, Page, WorkSite
 
-
-@pytest.fixture(scope="session")
-def databases(any_databases: Databases) -> Databases:
-    """One kind is enough: test_each_database.py tests what depends on the database."""
-    return any_databases
+# One kind is enough: test_each_database.py tests what depends on the database.
+pytestmark = pytest.mark.any_database
 
 
 def validating(open_site: OpenSite, name: str = "sentiment", count: int = 2) -> tuple[WorkSite, Page]:

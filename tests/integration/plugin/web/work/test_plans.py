@@ -3,15 +3,10 @@
 import pytest
 
 from round_manager.models import HitKind
-from tests.integration.databases import Databases
 from tests.integration.plans import asked, walks
 from tests.integration.plugin.web.work.conftest import OpenSite
 
-
-@pytest.fixture(scope="session")
-def databases(sqlite_databases: Databases) -> Databases:
-    """SQLite only: PostgreSQL plans by statistics, which a test with few rows does not have."""
-    return sqlite_databases
+pytestmark = pytest.mark.sqlite("PostgreSQL plans by statistics, which a test with few rows does not have")
 
 
 @pytest.mark.parametrize("name", ["sentiment", "qa"])
