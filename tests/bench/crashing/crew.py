@@ -119,7 +119,7 @@ class Crew:
 
     def _visit(self, worker: str) -> None:
         """Take a HIT, do its work and submit it; give it back if its page refuses the worker."""
-        taken = self.place.accept(worker)
+        taken = self.place.accept(worker, self.dice)
         if taken is None:
             return
         try:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from random import Random
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -82,11 +83,13 @@ class Place:
             ]
         return [worker.id for worker in added]
 
-    def accept(self, worker_id: str) -> TakenHit | None:
-        """Let a worker accept a HIT; None if there is none for them."""
+    def accept(self, worker_id: str, dice: Random) -> TakenHit | None:
+        """Let a worker accept a HIT of any group; None if there is none for them."""
         now = self.market.now
         with self.market.read() as session:
-            groups = worker_actions.list_groups(session, _worker(session, worker_id), now())
+            groups = list(worker_actions.list_groups(session, _worker(session, worker_id), now()))
+        # A HIT whose page has nothing to do goes back, and must not be the next one again.
+        dice.shuffle(groups)
         for group in groups:
             with suppress(MarketError), self.market.write() as session:
                 taken = worker_actions.accept(session, _worker(session, worker_id), group.group_id, now())
