@@ -228,7 +228,8 @@ class VerdictSigner:
             raise VerdictError(
                 f"a signing secret needs at least {MIN_SECRET_LENGTH} characters", hint=Hint("check_installation")
             )
-        self._serializer = URLSafeSerializer(list(secrets), salt=_SALT)
+        # Escaped: half an emoji, which a browser can send, has no UTF-8 form.
+        self._serializer = URLSafeSerializer(list(secrets), salt=_SALT, serializer_kwargs={"ensure_ascii": True})
 
     def sign(self, verdict: Verdict, holder: str) -> str:
         """Return the verdict as a token that a browser may carry."""

@@ -4,6 +4,7 @@ import io
 import json
 import logging
 from base64 import b64encode
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -228,6 +229,16 @@ def test_a_judgement_with_an_unknown_label_as_target_is_refused(setup: ServiceSe
     assert response.status_code == 400
     assert error_code(response) == "invalid_request"
     assert client.post("/tasks/sentiment/judge", json={**body, "target": "negative"}).status_code == 200
+
+
+def test_half_an_emoji_is_signed_like_any_other_text(setup: ServiceSetup) -> None:
+    signer, half = VerdictSigner(["s" * 32]), "\ud83d"
+    client = backend_app(setup.service, signer=signer).test_client()
+    body = json.dumps({"fields": {"passage": f"A {half}.", "question": "What?"}, "target": half, "holder": half})
+    response = client.post("/tasks/qa/judge", data=body, content_type="application/json")
+    assert response.status_code == 200
+    verdict = signer.read(response.json["verdict"], half, now=setup.clock.now(), max_age=timedelta(1))
+    assert verdict.target == half
 
 
 def test_a_password_is_required_except_for_health_and_webhook(setup: ServiceSetup) -> None:
