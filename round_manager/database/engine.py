@@ -4,7 +4,7 @@ import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import URL, Connection, Engine, Select, event
 from sqlalchemy.engine import ExceptionContext
@@ -92,7 +92,9 @@ def _set_up(connection: sqlite3.Connection, _record: Any) -> None:
 
 def _begin(connection: Connection) -> None:
     reads = connection.get_execution_options().get(database.READ_ONLY)
-    connection.exec_driver_sql(f"PRAGMA query_only = {'ON' if reads else 'OFF'}")
+    # On the driver's own connection: this cannot fail, and runs before each transaction.
+    driver = cast("sqlite3.Connection", connection.connection.driver_connection)
+    driver.execute(f"PRAGMA query_only = {'ON' if reads else 'OFF'}")
     database.begin_sqlite(connection)
 
 

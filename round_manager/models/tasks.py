@@ -1,5 +1,6 @@
 """Tasks, rounds and contexts, and the terms that tasks and rounds store."""
 
+import copy
 import enum
 import uuid
 from datetime import datetime
@@ -150,10 +151,18 @@ class Context(table.Numbered):
     retired_at: Mapped[datetime | None] = mapped_column(default=None)
 
 
+# Each request reads the terms of its round, and most rounds have the same ones.
+MOST_PARSED = 100
+_parsed: dict[str, tuple[dict[str, Any], TaskSpec]] = {}
+
+
 def spec_of(record: Task | Round) -> TaskSpec:
     """Return the current spec of a task, or the spec that a round was opened with."""
+    known = _parsed.get(record.spec_sha256)
+    if known is not None and known[0] == record.spec:
+        return known[1]
     try:
-        return TaskSpec.model_validate(record.spec)
+        parsed = TaskSpec.model_validate(record.spec)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(step) for step in first["loc"])
@@ -161,3 +170,8 @@ def spec_of(record: Task | Round) -> TaskSpec:
         raise StoredSpecInvalid(
             f"the stored spec of {record!r} is invalid at {where}: {first['msg']}", hint=hint
         ) from error
+    if len(_parsed) >= MOST_PARSED:
+        _parsed.clear()
+    # A copy: the record's own dictionary can be changed.
+    _parsed[record.spec_sha256] = (copy.deepcopy(record.spec), parsed)
+    return parsed

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, exists, select
+from sqlalchemy import ColumnElement, bindparam, exists, select
 from sqlalchemy.orm import Session
 
 from round_manager.models import (
@@ -46,6 +46,19 @@ NOT_COUNTED = (ExampleStatus.UNCONFIRMED, ExampleStatus.WITHDRAWN)
 # The number of a worker's own unconfirmed examples, the newest, that a warning compares with.
 MOST_OWN = 100
 SECTION = "duplicates"
+# Built once: each attempt on a page runs it.
+_UNCONFIRMED_OF = (
+    select(Example.public_id, Example.fields)
+    .join(WorkSession, WorkSession.id == Example.session_id)
+    .where(
+        Example.status == ExampleStatus.UNCONFIRMED,
+        Example.author_id == bindparam("author_id"),
+        Example.round_id == bindparam("round_id"),
+        WorkSession.status.in_(VALID_SESSIONS),
+    )
+    .order_by(Example.id.desc())
+    .limit(MOST_OWN)
+)
 
 
 @dataclass(frozen=True)
@@ -86,19 +99,7 @@ def find_repetition(
 def _own_repetition(
     session: Session, round: Round, spec: TaskSpec, author_id: int, measured: MeasuredText
 ) -> Repetition | None:
-    mine = (
-        select(Example.public_id, Example.fields)
-        .join(WorkSession, WorkSession.id == Example.session_id)
-        .where(
-            Example.status == ExampleStatus.UNCONFIRMED,
-            Example.author_id == author_id,
-            Example.round_id == round.id,
-            WorkSession.status.in_(VALID_SESSIONS),
-        )
-        .order_by(Example.id.desc())
-        .limit(MOST_OWN)
-    )
-    rows = session.execute(mine).all()
+    rows = session.execute(_UNCONFIRMED_OF, {"author_id": author_id, "round_id": round.id}).all()
     for (public_id, fields), other in zip(rows, measured_examples(spec, [row[1] for row in rows]), strict=True):
         if other.context == measured.context and measured.is_near(other.text, spec.duplicates.near):
             how = Duplicate.EXACT if other.text == measured.text else Duplicate.NEAR

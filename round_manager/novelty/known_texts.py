@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, func, insert, select, text
+from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, text
 from sqlalchemy.orm import Session
 
 from round_manager.models import Duplicate, Example, KnownText, TextKey
@@ -28,6 +28,19 @@ SEED, CONTEXT = "seed:", "context:"
 MOST_COMPARED = 40
 AT_ONCE = 2_000
 LOCK = 0x6F75_7466
+# Built once: each attempt on a page runs them.
+_SHARING_KEYS = (
+    select(TextKey.text_id)
+    .where(TextKey.task_id == bindparam("task_id"), TextKey.key.in_(bindparam("keys", expanding=True)))
+    .group_by(TextKey.text_id)
+    .order_by(func.count().desc(), TextKey.text_id)
+    .limit(MOST_COMPARED)
+)
+_OF_IDS = (
+    select(KnownText.id, KnownText.name, KnownText.example_id, KnownText.context, KnownText.text)
+    .where(KnownText.id.in_(bindparam("ids", expanding=True)))
+    .order_by(KnownText.id)
+)
 _TEXTS, _KEYS = KnownText.metadata.tables[KnownText.__tablename__], TextKey.metadata.tables[TextKey.__tablename__]
 
 
@@ -78,17 +91,9 @@ def similar_texts(session: Session, task_id: int, measured: MeasuredText, near: 
     of a premise, for example, is a fair hypothesis.
     """
     bare = [] if measured.bare_key is None else [measured.bare_key]
-    shared = (
-        select(TextKey.text_id)
-        .where(TextKey.task_id == task_id, TextKey.key.in_([*measured.keys, *bare]))
-        .group_by(TextKey.text_id)
-        .order_by(func.count().desc(), TextKey.text_id)
-        .limit(MOST_COMPARED)
-    )
-    wanted = select(KnownText.id, KnownText.name, KnownText.example_id, KnownText.context, KnownText.text)
-    rows = session.execute(wanted.where(KnownText.id.in_(session.scalars(shared).all())).order_by(KnownText.id)).all()
+    ids = session.scalars(_SHARING_KEYS, {"task_id": task_id, "keys": [*measured.keys, *bare]}).all()
     found = []
-    for text_id, name, example_id, context, known in rows:
+    for text_id, name, example_id, context, known in session.execute(_OF_IDS, {"ids": ids}) if ids else ():
         if known == measured.text and (context == measured.context or name.startswith(CONTEXT)):
             found.append(SimilarText(text_id, name, example_id, Duplicate.EXACT))
         elif context == measured.context and measured.is_near(known, near):

@@ -8,7 +8,7 @@ the text and target with each call about an example to write, so that it is neve
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -49,10 +49,11 @@ OVER = "the time for this HIT is over; return it and take another one"
 
 @dataclass(frozen=True)
 class HitDetails:
-    """A HIT with its task and the terms of the work; `duplicates` is None in a round that decides on none."""
+    """A HIT with its task, round and terms of work; `duplicates` is None in a round that decides on none."""
 
     hit: Hit
     task: Task
+    round: Round | None
     spec: TaskSpec
     duplicates: Duplicates | None
 
@@ -134,6 +135,7 @@ def open_page(
             now=context.now(),
             submit_to=submit_to,
             is_proven=is_proven,
+            is_known=is_known,
         )
     if work.status is SessionStatus.EXPIRED:
         raise TimeIsOver(OVER)
@@ -206,8 +208,7 @@ def ask_target(
     stored with the attempt, or on its own if the model cannot be asked.
     """
     with context.store.read() as session:
-        at = sessions.session_context(session, sessions.find_session(session, page))
-        shown = attempts.creation_item(session, at, item)
+        at, shown = attempts.creation_item(session, sessions.find_session(session, page), item)
         shown.check_mark(mark)
         asked = shown.input_of(read(shown))
         known = shown.attempt_on(asked)
@@ -254,8 +255,9 @@ def submit_example(
     with context.store.write() as session:
         at, shown = attempts.lock_item(session, sessions.lock_page(session, page), item)
         shown.check_mark(mark)
-        creation.submit_item(session, at, shown, read(shown), now=context.now(), active_ms=active_ms, warn=warn)
-        return attempts.creation_item(session, at, item)
+        now = context.now()
+        example = creation.submit_item(session, at, shown, read(shown), now=now, active_ms=active_ms, warn=warn)
+        return replace(shown, example=example, is_written_elsewhere=False)
 
 
 def skip_context(
@@ -265,8 +267,7 @@ def skip_context(
     now = context.now()
     with context.store.write() as session:
         work = sessions.find_session(session, page)
-        at = sessions.session_context(session, work)
-        given_up = attempts.creation_item(session, at, item).context.key
+        given_up = attempts.creation_item(session, work, item)[1].context.key
         shown = creation.skip(session, work, item, mark=mark, now=now, active_ms=active_ms)
         if reason:
             # The limit on reports must not keep a worker from skipping.
@@ -360,9 +361,9 @@ def _hit(session: Session, public_id: UUID) -> HitDetails:
     hit = _find_hit(session, public_id)
     task = session.get_one(Task, hit.task_id)
     if hit.round_id is None:
-        return HitDetails(hit, task, spec_of(task), None)
+        return HitDetails(hit, task, None, spec_of(task), None)
     round = session.get_one(Round, hit.round_id)
-    return HitDetails(hit, task, spec_of(round), duplicate_rule(round))
+    return HitDetails(hit, task, round, spec_of(round), duplicate_rule(round))
 
 
 def _warnings(session: Session, at: SessionContext, items: Sequence[CreationItem]) -> dict[int, str]:

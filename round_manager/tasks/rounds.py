@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import delete, exists, func, select
+from sqlalchemy import bindparam, delete, exists, func, select
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
@@ -164,10 +164,23 @@ def _lock(session: Session, task: Task) -> None:
     session.execute(select(Task.id).where(Task.id == task.id).with_for_update(key_share=True))
 
 
+# Built once: each attempt on a page runs it.
+_PINNED = (
+    select(ModelVersion.name, ModelVersion.id)
+    .join(RoundModel, RoundModel.model_version_id == ModelVersion.id)
+    .where(RoundModel.round_id == bindparam("round_id"))
+    .order_by(RoundModel.rank)
+)
+
+
+def pinned_models(session: Session, round: Round) -> dict[str, int]:
+    """Return the ids of the round's pinned versions by their names, in the order of their ranks."""
+    return dict(session.execute(_PINNED, {"round_id": round.id}).all())
+
+
 def pinned_versions(session: Session, round: Round) -> tuple[str, ...]:
     """Return the names of the round's pinned versions by rank."""
-    names = select(ModelVersion.name).join(RoundModel, RoundModel.model_version_id == ModelVersion.id)
-    return tuple(session.scalars(names.where(RoundModel.round_id == round.id).order_by(RoundModel.rank)))
+    return tuple(pinned_models(session, round))
 
 
 def tallies_of(session: Session, round: Round) -> dict[tuple[ExampleStatus, bool], int]:

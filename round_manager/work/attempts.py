@@ -5,12 +5,12 @@ comes from the model, is stored as an attempt, and is found again by exactly the
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
-from sqlalchemy import and_, bindparam, func, or_, select
+from sqlalchemy import and_, bindparam, or_, select
 from sqlalchemy.orm import Session
 
 from ml_backend.errors import VerdictError
@@ -32,15 +32,23 @@ from round_manager.models import (
     Context,
     Example,
     ExampleStatus,
-    ModelVersion,
+    Hit,
+    Round,
     Source,
     WorkItem,
     WorkSession,
 )
-from round_manager.tasks.rounds import pinned_versions
+from round_manager.tasks.rounds import pinned_models
 from round_manager.work import errors
 from round_manager.work.errors import OtherText
-from round_manager.work.sessions import SessionContext, find_item, items_of, lock_session, session_context
+from round_manager.work.sessions import (
+    SessionContext,
+    context_of,
+    is_item,
+    items_of,
+    lock_session,
+    no_such_item,
+)
 from templates import TaskSpec
 
 # The roles of fields that a verdict is about; the other fields can wait until the example is submitted.
@@ -82,6 +90,8 @@ class CreationItem:
     attempts: tuple[Attempt, ...]
     example: Example | None
     is_written_elsewhere: bool
+    # The number of the last attempt, on this context or an earlier one.
+    last_number: int
 
     @property
     def item(self) -> int:
@@ -166,35 +176,58 @@ def creation_items(session: Session, context: SessionContext) -> list[CreationIt
     return [load_item(session, context.spec, row) for row in items_of(session, context.work)]
 
 
-def creation_item(session: Session, context: SessionContext, item: int) -> CreationItem:
-    """Return the example to write of that number."""
-    row = find_item(session, context.work, item)
-    if row.context_id is None:
+def creation_item(session: Session, work: WorkSession, item: int) -> tuple[SessionContext, CreationItem]:
+    """Return the session with its example to write of that number, as both are now."""
+    of_item = {"session_id": work.id, "item": item}
+    found = session.execute(_ITEM_OF_PAGE, of_item).one_or_none() if is_item(item) else None
+    if found is None:
+        raise no_such_item()
+    row, hit, round, written_on, example = found
+    if written_on is None:
         raise errors.PageUnknown(
             "this HIT asks for judgements, not for texts; load the page again", hint=errors.RELOAD_PAGE
         )
-    return load_item(session, context.spec, row)
+    context = context_of(session, work, hit, round)
+    return context, _with_attempts(session, context.spec, row, written_on, example)
 
 
 def load_item(session: Session, spec: TaskSpec, row: WorkItem) -> CreationItem:
     """Return an item with its context, its attempts and its example."""
     of_item = {"session_id": row.session_id, "item": row.item, "context_id": row.context_id}
-    found = session.execute(_CONTEXT_AND_EXAMPLE, of_item).one()
-    context, example = found[0], cast("Example | None", found[1])
+    context, example = session.execute(_CONTEXT_AND_EXAMPLE, of_item).one()
+    return _with_attempts(session, spec, row, context, example)
+
+
+def _with_attempts(
+    session: Session, spec: TaskSpec, row: WorkItem, context: Context, example: Example | None
+) -> CreationItem:
+    made = session.scalars(_ATTEMPTS, {"session_id": row.session_id, "item": row.item}).all()
+    here = tuple(one for one in made if one.context_id == row.context_id)
     elsewhere = example is None and is_written_elsewhere(session, spec, row)
-    return CreationItem(row, spec, context, tuple(session.scalars(_ATTEMPTS, of_item)), example, elsewhere)
+    return CreationItem(row, spec, context, here, example, elsewhere, made[-1].number or 0 if made else 0)
 
 
 def lock_item(session: Session, work: WorkSession, item: int) -> tuple[SessionContext, CreationItem]:
     """Lock the session and return it with one of its examples to write, as both are now."""
-    context = session_context(session, lock_session(session, work))
-    return context, creation_item(session, context, item)
+    return creation_item(session, lock_session(session, work), item)
 
 
 def check_attempt(
     session: Session, context: SessionContext, item: CreationItem, asked: AttemptInput, *, now: datetime
 ) -> JudgeRequest:
     """Return what to ask the target, or raise a WorkRefused that says why it is not asked. Nothing is written."""
+    return _request(context, asked, _pinned_models(session, context, item, asked, now=now))
+
+
+def _request(context: SessionContext, asked: AttemptInput, versions: Iterable[str]) -> JudgeRequest:
+    holder = str(context.work.public_id)
+    return JudgeRequest(context.spec, context.open_round.number, tuple(versions), asked.fields, asked.target, holder)
+
+
+def _pinned_models(
+    session: Session, context: SessionContext, item: CreationItem, asked: AttemptInput, *, now: datetime
+) -> dict[str, int]:
+    """Return the ids of the versions to ask, by their names and in their order; WorkRefused if none is asked."""
     context.require_open(now)
     item.require_unwritten()
     item.require_not_written_elsewhere()
@@ -210,9 +243,7 @@ def check_attempt(
             else f"all {most} attempts for this example are used"
         )
         raise errors.NoAttemptsLeft(f"{used}; submit one of your texts, or skip this one", hint=errors.SKIP_ITEM)
-    round = context.open_round
-    versions, holder = pinned_versions(session, round), str(context.work.public_id)
-    return JudgeRequest(context.spec, round.number, versions, asked.fields, asked.target, holder)
+    return pinned_models(session, context.open_round)
 
 
 def record_attempt(
@@ -233,13 +264,13 @@ def record_attempt(
     known = item.attempt_on(asked)
     if known is not None:
         return known
-    request = check_attempt(session, context, item, asked, now=now)
+    pinned = _pinned_models(session, context, item, asked, now=now)
+    request = _request(context, asked, pinned)
     check_verdict(context.spec, verdict, request.fields, request.target, request.versions)
-    version = select(ModelVersion.id).where(ModelVersion.name == verdict.outputs[0].version)
     attempt = new_attempt(
         verdict,
         task_id=context.hit.task_id,
-        model_version_id=session.scalars(version).one(),
+        model_version_id=pinned[verdict.outputs[0].version],
         source=Source.PAGES,
         fields=asked.fields,
         label=asked.label,
@@ -250,7 +281,7 @@ def record_attempt(
         context_id=item.row.context_id,
         session_id=context.work.id,
         item=item.item,
-        number=(session.scalar(_LAST_NUMBER, {"session_id": context.work.id, "item": item.item}) or 0) + 1,
+        number=item.last_number + 1,
         worker_id=context.work.worker_id,
     )
     session.add(attempt)
@@ -288,19 +319,22 @@ _IN_ITEM = (
     Attempt.session_id.is_not(None),
     Attempt.item == bindparam("item"),
 )
-_ATTEMPTS = select(Attempt).where(*_IN_ITEM, Attempt.context_id == bindparam("context_id")).order_by(Attempt.number)
-_LAST_NUMBER = select(func.max(Attempt.number)).where(*_IN_ITEM)
+_ATTEMPTS = select(Attempt).where(*_IN_ITEM).order_by(Attempt.number)
+_OF_ITEM = and_(
+    Example.session_id == bindparam("session_id"), Example.session_id.is_not(None), Example.item == bindparam("item")
+)
 _CONTEXT_AND_EXAMPLE = (
-    select(Context, Example)
-    .outerjoin(
-        Example,
-        and_(
-            Example.session_id == bindparam("session_id"),
-            Example.session_id.is_not(None),
-            Example.item == bindparam("item"),
-        ),
-    )
-    .where(Context.id == bindparam("context_id"))
+    select(Context, Example).outerjoin(Example, _OF_ITEM).where(Context.id == bindparam("context_id"))
+)
+_ITEM_OF_PAGE = (
+    select(WorkItem, Hit, Round, Context, Example)
+    .join(WorkSession, WorkSession.id == WorkItem.session_id)
+    .join(Hit, Hit.id == WorkSession.hit_id)
+    .outerjoin(Round, Round.id == Hit.round_id)
+    .outerjoin(Context, Context.id == WorkItem.context_id)
+    .outerjoin(Example, _OF_ITEM)
+    .where(WorkItem.session_id == bindparam("session_id"), WorkItem.item == bindparam("item"))
+    .execution_options(populate_existing=True)
 )
 # Two pages can show one context: a newer page takes over what only the worker's own other pages hold.
 _WRITTEN_ELSEWHERE = (

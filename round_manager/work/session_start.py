@@ -37,7 +37,7 @@ from round_manager.work import errors
 from round_manager.work.creation import assign_contexts
 from round_manager.work.leases import end_leases, keep_leases, lock_task, make_room
 from round_manager.work.quizzes import check_quiz, results_of
-from round_manager.work.sessions import lock_session, session_context, sweep
+from round_manager.work.sessions import context_of, lock_session, sweep
 from round_manager.work.validation_work import assign_examples
 
 LONGEST_ID = 255
@@ -65,15 +65,17 @@ def open_session(
     now: datetime,
     submit_to: str = "",
     is_proven: bool = True,
+    is_known: bool = True,
 ) -> WorkSession:
     """Return the session of this worker and assignment, with its items; the same one on each load.
 
     Marketplaces assign a returned or abandoned assignment again under its old id. So a session whose time is over
     starts again with its page, and keeps what was submitted. If the marketplace names another place to submit to
     (`submit_to`), the worker returned the HIT and accepted it again: they get its whole time and keep all they wrote.
+    `is_known` says whether there was a session a moment ago.
     """
     _check_claim(assignment, worker)
-    found = _find(session, hit, assignment, worker)
+    found = _find(session, hit, assignment, worker) if is_known else None
     if found is not None and not _is_over(found, now):
         return _accepted(session, hit, found, submit_to, now)
     problem = _problem(session, hit)
@@ -138,7 +140,7 @@ def _make(session: Session, hit: Hit, assignment: str, worker: str, now: datetim
     )
     session.add(work)
     session.flush()
-    _fill(session, work, now)
+    _fill(session, hit, work, now)
     return work
 
 
@@ -178,12 +180,14 @@ def _begin_again(session: Session, hit: Hit, found: WorkSession, now: datetime) 
     # The page counts its time from zero again; examples keep theirs.
     session.execute(update(WorkItem).where(mine).values(active_ms=None))
     session.flush()
-    _fill(session, work, now)
+    _fill(session, hit, work, now)
     return work
 
 
-def _fill(session: Session, work: WorkSession, now: datetime) -> None:
-    context = session_context(session, work)
+def _fill(session: Session, hit: Hit, work: WorkSession, now: datetime) -> None:
+    # Read when the task was locked.
+    round = None if hit.round_id is None else session.get_one(Round, hit.round_id)
+    context = context_of(session, work, hit, round)
     if context.hit.kind is HitKind.CREATE:
         assign_contexts(session, context, now=now)
     elif context.hit.kind is HitKind.VALIDATE:

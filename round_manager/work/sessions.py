@@ -44,6 +44,11 @@ _BY_PUBLIC_ID = select(WorkSession).where(WorkSession.public_id == bindparam("pu
 _LOCKED_BY_PUBLIC_ID = _BY_PUBLIC_ID.with_for_update(key_share=True)
 _HIT_AND_ROUND = select(Hit, Round).outerjoin(Round, Round.id == Hit.round_id).where(Hit.id == bindparam("hit_id"))
 _ITEMS = select(WorkItem).where(WorkItem.session_id == bindparam("session_id")).order_by(WorkItem.item)
+_ITEM = (
+    select(WorkItem)
+    .where(WorkItem.session_id == bindparam("session_id"), WorkItem.item == bindparam("item"))
+    .execution_options(populate_existing=True)
+)
 
 
 @dataclass(frozen=True)
@@ -108,6 +113,11 @@ def _known(found: WorkSession | None) -> WorkSession:
 def session_context(session: Session, work: WorkSession) -> SessionContext:
     """Return the session with its HIT, round and terms; nothing is locked."""
     hit, round = session.execute(_HIT_AND_ROUND, {"hit_id": work.hit_id}).one()
+    return context_of(session, work, hit, round)
+
+
+def context_of(session: Session, work: WorkSession, hit: Hit, round: Round | None) -> SessionContext:
+    """Return the session with a HIT and a round that were read already, and the terms."""
     return SessionContext(work, hit, round, spec_of(round or session.get_one(Task, hit.task_id)))
 
 
@@ -144,12 +154,20 @@ def items_of(session: Session, work: WorkSession) -> list[WorkItem]:
 
 def find_item(session: Session, work: WorkSession, item: int) -> WorkItem:
     """Return the session's item of that number, as it is now."""
-    known = isinstance(item, int) and 0 <= item < MOST_ITEMS
-    wanted = select(WorkItem).where(WorkItem.session_id == work.id, WorkItem.item == item)
-    found = session.scalar(wanted.execution_options(populate_existing=True)) if known else None
+    found = session.scalar(_ITEM, {"session_id": work.id, "item": item}) if is_item(item) else None
     if found is None:
-        raise errors.PageUnknown("this HIT has no such item; load the page again", hint=errors.RELOAD_PAGE)
+        raise no_such_item()
     return found
+
+
+def is_item(item: int) -> bool:
+    """Whether a session can have an item of that number, which may come from a client."""
+    return isinstance(item, int) and 0 <= item < MOST_ITEMS
+
+
+def no_such_item() -> errors.PageUnknown:
+    """Return the error for a number that is no item of the session."""
+    return errors.PageUnknown("this HIT has no such item; load the page again", hint=errors.RELOAD_PAGE)
 
 
 def save_draft(

@@ -235,7 +235,7 @@ def test_half_an_emoji_is_signed_like_any_other_text(setup: ServiceSetup) -> Non
     signer, half = VerdictSigner(["s" * 32]), "\ud83d"
     client = backend_app(setup.service, signer=signer).test_client()
     body = json.dumps({"fields": {"passage": f"A {half}.", "question": "What?"}, "target": half, "holder": half})
-    response = client.post("/tasks/qa/judge", data=body, content_type="application/json")
+    response: Any = client.post("/tasks/qa/judge", data=body, content_type="application/json")
     assert response.status_code == 200
     verdict = signer.read(response.json["verdict"], half, now=setup.clock.now(), max_age=timedelta(1))
     assert verdict.target == half
