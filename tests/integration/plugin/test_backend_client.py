@@ -16,6 +16,8 @@ from tests.fakes.clock import SettableClock
 from tests.unit.ml_backend.serving.conftest import ServiceSetup, find_pack
 
 SECRET = "s" * 32
+# Outside Latin-1: both sides write it in UTF-8.
+PASSWORD = "grün:geheim→"
 FIELDS = {"prompt": "A meal.", "text": "It was fine."}
 
 
@@ -25,13 +27,13 @@ class RunningBackend:
     def __init__(self) -> None:
         self.setup = ServiceSetup(find_pack("sentiment"))
         self.setup.models.place("sentiment", self.setup.models.models_for("sentiment").targets[0], round=1)
-        app = backend_app(self.setup.service, auth=BasicAuth("web", "pass"), signer=VerdictSigner([SECRET]))
+        app = backend_app(self.setup.service, auth=BasicAuth("web", PASSWORD), signer=VerdictSigner([SECRET]))
         self._server = make_server("127.0.0.1", 0, app, threaded=True)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
 
     def judge(self, clock: SettableClock | None = None, **changes: object) -> BackendJudge:
-        chosen = {"secrets": [SECRET], "auth": ("web", "pass"), **changes}
+        chosen = {"secrets": [SECRET], "auth": ("web", PASSWORD), **changes}
         return BackendJudge(self.url, now=(clock or self.setup.clock).now, **chosen)  # type: ignore[arg-type]
 
     def stop(self) -> None:
