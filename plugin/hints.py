@@ -4,6 +4,8 @@ The domain names an action; only this table knows the command that performs it. 
 """
 
 import shlex
+from collections.abc import Sequence
+from contextvars import ContextVar
 
 from common.errors import CodedError, Hint
 
@@ -65,9 +67,20 @@ COMMANDS = {
 NO_TASKS = f"there are no tasks yet; create one with `{COMMANDS['create_task'].format(pack='PACK')}`"
 
 
+PROGRAM = "outfox"
+# How the user started this command, with the options that every other command needs too.
+_program: ContextVar[str] = ContextVar("program", default=PROGRAM)
+
+
+def set_program(options: Sequence[str]) -> None:
+    """Give the commands of all hints these options, for example the settings file that the user has named."""
+    _program.set(shlex.join([PROGRAM, *options]))
+
+
 def command_for(hint: Hint) -> str:
     """Return the command line for a hint."""
-    return COMMANDS[hint.action].format_map({name: shlex.quote(str(value)) for name, value in hint.params.items()})
+    line = COMMANDS[hint.action].format_map({name: shlex.quote(str(value)) for name, value in hint.params.items()})
+    return f"{_program.get()}{line.removeprefix(PROGRAM)}" if line.startswith(f"{PROGRAM} ") else line
 
 
 def with_command(text: str, hint: Hint | None) -> str:

@@ -28,6 +28,7 @@ MAX_BYTES = 16_000_000
 LARGE_BYTES = 1_000_000
 
 Environ = Mapping[str, Any]
+JSON = "application/json"
 REQUEST_ID = "outfox.request_id"
 PUBLIC_PATH = "/health"
 WEBHOOK = "webhook"
@@ -54,6 +55,9 @@ class BodyReader:
         length = _length(environ)
         if length > self._max_bytes:
             raise RequestTooLarge(f"the body is larger than {self._max_bytes:,} bytes; send fewer tasks at a time")
+        # A page of another site can make a browser send any other type without asking us first.
+        if environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() != JSON:
+            raise InvalidRequest(f"send JSON, with the header Content-Type: {JSON}")
         body: bytes = environ["wsgi.input"].read(length)
         if length <= LARGE_BYTES:
             return _parsed(body)
@@ -133,7 +137,7 @@ class BackendMiddleware:
         reply = refusal or self._predict(environ, request)
         body = _encode(reply.body).encode("ascii")
         headers = [
-            ("Content-Type", "application/json"),
+            ("Content-Type", JSON),
             ("Content-Length", str(len(body))),
             ("X-Request-ID", request.id),
         ]

@@ -17,7 +17,7 @@ import click
 from common.errors import CodedError
 from plugin import __version__
 from plugin.cli.output import discard_output, escape_controls, prepare_streams
-from plugin.hints import command_for, hint_data
+from plugin.hints import command_for, hint_data, set_program
 from plugin.logs import configure_logs
 from plugin.settings import load_settings
 from plugin.wiring import Application
@@ -73,6 +73,8 @@ class LazyGroup(click.Group):
 @click.pass_context
 def cli(context: click.Context, home: str | None, config: Path | None) -> None:
     """Collect examples that fool your model, validate them, pay for them, and train the next model on them."""
+    given = {"--home": home, "--config": config}
+    set_program([part for name, value in given.items() if value is not None for part in (name, str(value))])
     settings = load_settings(os.environ, config=config, home=home)
     configure_logs(settings.log_level, settings.log_format)
     context.obj = Application(settings)
@@ -80,6 +82,7 @@ def cli(context: click.Context, home: str | None, config: Path | None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; expected errors never end in a traceback."""
+    set_program([])
     try:
         outcome = cli.main(args=list(arguments), prog_name="outfox", standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0

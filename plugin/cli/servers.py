@@ -23,6 +23,9 @@ CanServe = Callable[[str], bool]
 NO_MODEL = """
 no task has a pinned model yet; each is served as soon as it has one: `outfox model train sentiment` trains one, \
 `outfox round open sentiment` pins it"""
+UNPROTECTED = """\
+any program on this machine can ask the model and store attempts; set ml_backend_auth or --auth to require a password, \
+and run `outfox labelstudio connect TASK` again"""
 WEB_THREADS = 16
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -112,6 +115,8 @@ def ml_backend(
     listening = Address(host, port).listen()
     served = f"serving {', '.join(packs) or 'no task'} at http://{host}:{listening.getsockname()[1]}/tasks/TASK"
     click.echo(f"{served} (Ctrl-C ends it){'' if packs else NO_MODEL}")
+    if auth is None and not unguarded:
+        click.echo(UNPROTECTED, err=True)
     serve(config, listening, workers=workers, grace=grace)
 
 

@@ -23,12 +23,14 @@ from plugin.demo.servers import (
 )
 from plugin.demo.welcome import DemoStatus, Ready, demo_status, shell_program
 from plugin.errors import PluginError
+from plugin.hints import set_program
 from plugin.labelstudio.server import LabelStudioServer
 from plugin.marketplace import marketplace_config
 from plugin.settings import Settings
 from plugin.wiring import Application
 from round_manager.database.store import Store
 from round_manager.labelstudio.connection import ConnectionOptions
+from round_manager.labelstudio.port import BackendAuth
 from round_manager.models import RoundStatus
 from round_manager.services.context import ServiceContext
 from round_manager.services.hits import recruit_workers
@@ -95,6 +97,7 @@ class Demo:
 
     def __init__(self, app: Application, port: int, options: DemoOptions) -> None:
         self._home = find_home(app.settings, port)
+        set_program(["--config", str(self._home.config)])
         self._clock = app.clock
         self._options = options
         folder = self._home.folder / "label-studio"
@@ -239,7 +242,8 @@ class Demo:
         settings = self.settings
         app = self.app
         context, label_studio = ServiceContext(store, app.clock), app.label_studio()
-        options = ConnectionOptions(settings.signing_secrets(), settings.ml_backend_url, None, settings.web_url)
+        auth = BackendAuth(*settings.backend_auth) if settings.backend_auth else None
+        options = ConnectionOptions(settings.signing_secrets(), settings.ml_backend_url, auth, settings.web_url)
         connected = connect_task(context, app.actor, label_studio, TASK, options)
         push_task(context, app.actor, label_studio, TASK)
         progress.finish()

@@ -19,6 +19,7 @@ LOCK = "demo.lock"
 FILE = "demo.toml"
 TOKEN_BYTES = 20
 PASSWORD_BYTES = 8
+BACKEND_USER = "outfox"
 # Not the host name of the marketplace, so that browsers keep the cookies of the two sites apart.
 PAGES_HOST = "localhost"
 STORED = (
@@ -26,6 +27,7 @@ STORED = (
     "label_studio_url",
     "label_studio_token",
     "ml_backend_url",
+    "ml_backend_auth",
     "web_url",
     "hit_page_url",
     "crowd_url",
@@ -55,7 +57,6 @@ class DemoHome:
         """Return the environment of its servers."""
         stored = {f"{PREFIX}{name.upper()}": str(getattr(self.settings, name)) for name in STORED}
         own = {
-            "ML_BACKEND_AUTH": "",
             "CROWD_SITE_URL": "",
             "CROWD_QUEUE_URL": "",
             # Everything in a demo is on this machine, so a queue for events is too.
@@ -94,7 +95,8 @@ def find_home(settings: Settings, port: int) -> DemoHome:
                 "label_studio_url": f"http://{HOST}:{port}",
                 "label_studio_token": stored_secret(home / "label-studio-token", TOKEN_BYTES),
                 "ml_backend_url": backend,
-                "ml_backend_auth": "",
+                # Or any page in the owner's browser could send the backend attempts.
+                "ml_backend_auth": f"{BACKEND_USER}:{stored_secret(home / 'ml-backend-password', PASSWORD_BYTES)}",
                 "web_url": web,
                 "hit_page_url": f"http://{PAGES_HOST}:{port_of(web)}/hits",
                 "crowd_url": crowd,

@@ -117,7 +117,7 @@ class LabelStudioServer:
                 probe.bind((HOST, self.port))
             except OSError as error:
                 raise LabelStudioStartFailed(
-                    f"port {self.port} is in use; choose another port for Label Studio"
+                    f"port {self.port} is in use; choose another one for Label Studio with --port"
                 ) from error
 
     def _new_child(self) -> ServerProcess:

@@ -140,6 +140,8 @@ def _look_around(demo: RunningDemo, port: int) -> None:
         if one["title"] == "sentiment: write"
     ]
     assert project["task_number"] == 72
+    forged = requests.post(f"{demo.addresses['ml_backend_url']}/tasks/sentiment/predict", json={}, timeout=30)
+    assert forged.status_code == 401
     assert _said_to_a_writer(session, port, project["id"]).startswith(("You fooled the model!", "Not fooled"))
 
 

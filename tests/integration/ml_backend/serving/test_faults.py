@@ -13,6 +13,7 @@ from tests.fakes.slow_clients import SlowClients
 from tests.integration.ml_backend.serving.running import Answer, Running, running
 
 pytestmark = pytest.mark.xdist_group("serving-faults")
+PREDICT = b"POST /tasks/qa/predict HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +74,7 @@ def test_the_wrong_project_is_refused(backend: Running) -> None:
 
 def test_a_client_that_stops_in_the_middle_of_its_body_gets_an_error(backend: Running) -> None:
     with socket.create_connection(("127.0.0.1", backend.port), timeout=30) as client:
-        client.sendall(b"POST /tasks/qa/predict HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{")
+        client.sendall(PREDICT + b"Content-Length: 500\r\n\r\n{")
         answer = client.recv(65_536)
     assert answer.startswith(b"HTTP/1.1 408")
     assert backend.request("GET", "/health").status == 200
@@ -97,7 +98,7 @@ def test_a_client_that_stops_in_the_middle_of_a_head_is_disconnected(backend: Ru
 def test_a_client_that_disconnects_leaves_nothing_behind(backend: Running) -> None:
     pack = find_pack("qa")
     body = json.dumps(calls.predict(pack, calls.writes(pack, "Who?"))).encode()
-    head = f"POST /tasks/qa/predict HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    head = PREDICT + f"Content-Length: {len(body)}\r\n\r\n".encode()
     for piece in (head[:20], head, head + body[:50], head + body):
         with socket.create_connection(("127.0.0.1", backend.port), timeout=30) as client:
             client.sendall(piece)
@@ -108,7 +109,7 @@ def test_a_client_that_disconnects_leaves_nothing_behind(backend: Running) -> No
 def test_a_body_in_chunks_is_read_and_a_broken_chunk_is_refused(backend: Running) -> None:
     pack = find_pack("qa")
     body = json.dumps(calls.predict(pack, calls.writes(pack, "Who?"))).encode()
-    head = b"POST /tasks/qa/predict HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = PREDICT + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
     whole = b"%x\r\n%s\r\n0\r\n\r\n" % (len(body), body)
     for chunks, status in ((whole, b"200"), (b"zz\r\n{}\r\n0\r\n\r\n", b"400")):
         with socket.create_connection(("127.0.0.1", backend.port), timeout=30) as client:
@@ -119,7 +120,7 @@ def test_a_body_in_chunks_is_read_and_a_broken_chunk_is_refused(backend: Running
 def test_two_requests_sent_at_once_on_one_connection_are_both_answered(backend: Running) -> None:
     pack = find_pack("qa")
     body = json.dumps(calls.predict(pack)).encode()
-    head = f"POST /tasks/qa/predict HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    head = PREDICT + f"Content-Length: {len(body)}\r\n\r\n".encode()
     with socket.create_connection(("127.0.0.1", backend.port), timeout=30) as client:
         client.sendall((head + body) * 2)
         got = b""

@@ -250,3 +250,10 @@ def test_the_tab_key_completes_packs(tmp_path: Path) -> None:
         [str(Path(sys.executable).parent / "outfox")], env=environ, capture_output=True, text=True, check=False
     )
     assert "plain,sentiment" in ran.stdout
+
+
+def test_advice_repeats_the_home_that_was_named(outfox: Outfox, tmp_path: Path) -> None:
+    other = tmp_path / "another home"
+    named = outfox("--home", other, "task", "list", "--json").error
+    assert named["hint"]["command"] == f"outfox --home '{other}' db upgrade"
+    assert outfox("task", "list", "--json").error["hint"]["command"] == "outfox db upgrade"

@@ -90,6 +90,15 @@ def test_a_body_that_is_not_json_is_refused(client: FlaskClient, route: str, bod
     error_code(response)
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+def test_what_a_page_of_another_site_can_send_is_refused(client: FlaskClient, setup: ServiceSetup, kind: str) -> None:
+    body = json.dumps(calls.predict(find_pack("qa"), calls.writes(find_pack("qa"), "What?")))
+    response = client.post("/tasks/qa/predict", data=body, content_type=kind)
+    assert (response.status_code, error_code(response)) == (400, "invalid_request")
+    assert setup.sink.attempts == []
+    assert client.post("/tasks/qa/predict", data=body, content_type="application/json").status_code == 200
+
+
 def test_a_number_with_too_many_digits_is_refused(client: FlaskClient) -> None:
     response = client.post("/tasks/qa/predict", data=b'{"tasks": ' + b"9" * 10_000 + b"}")
     assert response.status_code == 400
