@@ -51,6 +51,7 @@ COMMANDS = {
     "show_crowd": "outfox crowd status",
     "show_crowd_status": "outfox crowd status {task}",
     "show_pins": "outfox model pins {task}",
+    "show_status": "outfox status",
     "start_ml_backend": "outfox ml-backend",
     "start_web_app": "outfox serve",
     "sync_label_studio": "outfox labelstudio sync {task}",

@@ -46,7 +46,7 @@ from round_manager.models import (
 )
 from round_manager.novelty.decisions import duplicate_rule
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.tasks.rounds import collected, find_round
+from round_manager.tasks.rounds import collected, find_round, live_round
 from round_manager.tasks.tasks import find_task
 
 # Actions of the audit log.
@@ -104,8 +104,7 @@ def freeze_round(
         owner = find_task(session, task)
         round = _closed_round(session, owner, number)
         if round.status is not RoundStatus.CLOSED:
-            text = f"round {round.number} of {task} is {round.status.value}; only a closed round can be frozen"
-            raise RoundNotClosed(text, hint=Hint("close_round", task=task))
+            raise _not_closed(task, round)
     with process_lock(store, f"freeze-{round.id}"):
         splits = split_round(context, actor, round.id)
         with store.read() as session:
@@ -175,8 +174,20 @@ def _closed_round(session: Session, task: Task, number: int | None) -> Round:
         return find_round(session, task, number)
     closed = closed_rounds(session, task)
     if not closed:
-        raise RoundNotClosed(f"{task.name} has no closed round yet", hint=Hint("close_round", task=task.name))
+        raise _not_closed(task.name, live_round(session, task.id))
     return closed[-1]
+
+
+def _not_closed(task: str, round: Round | None) -> RoundNotClosed:
+    """Return the error for a round that is not closed, or for a task that has none."""
+    hint = Hint("close_round", task=task)
+    if round is None:
+        return RoundNotClosed(f"{task} has no closed round yet", hint=hint)
+    if round.status is RoundStatus.VALIDATING:
+        text = f"round {round.number} of {task} is being validated, and closes when all of its work is in"
+        return RoundNotClosed(text, hint=Hint("show_status"))
+    text = f"round {round.number} of {task} is {round.status.value}; only a closed round can be frozen"
+    return RoundNotClosed(text, hint=hint)
 
 
 def split_round(context: ServiceContext, actor: Actor, round_id: int) -> SplitReport:

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from sqlalchemy import select
 
+from common.errors import Hint
 from round_manager.archive.round_rows import ArchiveRules, RoundRows
 from round_manager.archive.storage import open_archives
 from round_manager.archive.verification import verify
@@ -220,6 +221,17 @@ def test_a_round_that_is_open_is_not_frozen(store: Store, tmp_path: Path) -> Non
     with pytest.raises(RoundNotClosed):
         freeze_round(context, Actor("ada"), campaign.task.name, archives, number=campaign.round.number)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.any_database
+def test_a_round_that_is_being_validated_need_not_be_closed_again(store: Store, tmp_path: Path) -> None:
+    campaign = start_campaign(store)
+    campaign.mark_validating()
+    context, archives = ServiceContext(store, SettableClock()), open_archives(str(tmp_path))
+    for number in (None, campaign.round.number):
+        with pytest.raises(RoundNotClosed) as caught:
+            freeze_round(context, Actor("ada"), campaign.task.name, archives, number=number)
+        assert caught.value.hint == Hint("show_status")
 
 
 @pytest.mark.any_database
