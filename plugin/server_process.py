@@ -136,12 +136,12 @@ def _has_members(group: str) -> bool:
     return any(not state.startswith("Z") or "l" in state for state in states)
 
 
-def is_up(url: str) -> bool:
-    """Return whether a server on this machine reports that it is healthy."""
+def is_up(url: str, auth: tuple[str, str] | None = None) -> bool:
+    """Return whether a server on this machine reports that it is healthy; `auth` is a user and a password."""
     with requests.Session() as session:
         session.trust_env = False  # a proxy cannot reach this machine's ports
         try:
-            return session.get(f"{url}/health", timeout=2).ok
+            return session.get(f"{url}/health", auth=auth, timeout=2).ok
         except requests.RequestException:
             return False
 

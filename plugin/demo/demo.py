@@ -193,7 +193,7 @@ class Demo:
         last = ["--rounds", str(self._options.last_round)] if self._options.last_round else []
         return [
             # It serves every task, but only this one must respond before the demo is ready.
-            demo_server(home, "ml-backend", url=f"{settings.ml_backend_url}/tasks/{TASK}"),
+            demo_server(home, "ml-backend", url=f"{settings.ml_backend_url}/tasks/{TASK}", auth=settings.backend_auth),
             demo_server(home, "serve", url=settings.web_url),
             demo_server(home, "marketplace", url=settings.crowd_url),
             demo_server(home, "manage", "--every", str(SECONDS_BETWEEN_PASSES), "--mode", self._options.mode, *last),

@@ -33,11 +33,12 @@ class DemoServerFailed(PluginError):
 
 @dataclass
 class Server:
-    """One of our own commands; without an address, it serves no requests."""
+    """One of our own commands; without an address, it serves no requests. `auth` is what its health check requires."""
 
     name: str
     child: ServerProcess
     url: str = ""
+    auth: tuple[str, str] | None = None
     failures: int = 0
     restart_at: float = 0.0
     since: float = 0.0
@@ -57,7 +58,7 @@ class Server:
         """Wait until the server responds; DemoServerFailed with the end of its log if it does not."""
         deadline = time.monotonic() + SECONDS_TO_START
         progress.start(0, f"Starting {self.name}")
-        while not is_up(self.url):
+        while not is_up(self.url, self.auth):
             self.check_start(deadline)
             progress.advance(0, "")
             time.sleep(POLL_SECONDS)
@@ -88,13 +89,15 @@ class Server:
             self.child.start()
 
 
-def demo_server(home: DemoHome, name: str, *arguments: str, url: str = "") -> Server:
+def demo_server(
+    home: DemoHome, name: str, *arguments: str, url: str = "", auth: tuple[str, str] | None = None
+) -> Server:
     """Return one of our commands as a server, not started; its log is in the demo's home."""
     port = ["--port", str(port_of(url))] if url else []
     # -P: do not import modules from the current folder.
     command = [sys.executable, "-P", "-c", PROGRAM, name, *port, *arguments]
     log, pid = (home.folder / f"{name}.{what}" for what in ("log", "pid"))
-    return Server(name, ServerProcess(command, home.environment(), home.folder, log, pid, SECONDS_TO_STOP), url)
+    return Server(name, ServerProcess(command, home.environment(), home.folder, log, pid, SECONDS_TO_STOP), url, auth)
 
 
 class LabelStudioStart:
