@@ -143,7 +143,7 @@ def test_event_streams_take_no_thread_and_end_when_the_server_stops(server: Runn
         assert server.get("/plain")[0] == 200
         server.stop()
         for one in streams:
-            read_until(one, b"\r\n0\r\n\r\n")
+            assert read_all(one).endswith(b"0\r\n\r\n")
 
 
 def test_an_event_stream_ends_when_its_client_disconnects(app: App, server: RunningServer) -> None:
