@@ -1,12 +1,12 @@
 """Context strategies: which contexts a worker gets next, among any number of them.
 
-Free contexts are found level by level through the indexes of the tallies. Contexts that are leased now are few, and are
-ranked one by one. No query reads more than a window of a level, apart from the contexts that the worker must not get.
+Free contexts are found level by level through the indexes of the tallies. Nearly always the lowest level has enough of
+them, and no lease but theirs is looked up. Otherwise the contexts that are leased now are ranked one by one. No query
+reads more than a window of a level, apart from these and the contexts that the worker must not get.
 """
 
 import hashlib
 import hmac
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -132,6 +132,16 @@ def choose_contexts(
 ) -> list[int]:
     """Return up to `most` contexts that are not excluded, the lowest rank first, equal ones as the seed draws them."""
     search = _Search(session, round.id, strategy, SeededOrder(seed), most)
+    with _index_order(session):
+        lowest = search.next_level(None)
+        found = [] if lowest is None else search.free_ones(lowest, excluded, now)
+    return found if len(found) == most else _ranked_contexts(session, search, most, excluded, now)
+
+
+def _ranked_contexts(
+    session: Session, search: "_Search", most: int, excluded: ExcludedContexts, now: datetime
+) -> list[int]:
+    """Return up to `most` contexts, with those that are leased now where their leases put them."""
     written_on = search.written_on(now)
     ranked: dict[Level, list[Placed]] = {}
     for standing, place in written_on:
@@ -178,8 +188,8 @@ class _Search:
 
     def written_on(self, now: datetime) -> list[tuple[ContextUsage, int]]:
         """Return the contexts that are leased now, each with its place in its level."""
-        leased = select(Lease.context_id).where(is_live(now), Lease.context_id.is_not(None))
-        counted = Counter(one for one in self._session.scalars(leased) if one is not None)
+        leased = select(Lease.context_id, func.count()).where(is_live(now), Lease.context_id.is_not(None))
+        counted = {one: int(leases) for one, leases in self._session.execute(leased.group_by(Lease.context_id))}
         if not counted:
             return []
         # Looked up by their ids, not joined: without statistics, PostgreSQL would read all tallies for each lease.
@@ -208,6 +218,23 @@ class _Search:
         lowest = select(*self._columns).where(*self._given_out, higher).order_by(*self._columns)
         found = self._session.execute(lowest.limit(1)).first()
         return None if found is None else tuple(found)
+
+    def free_ones(self, lowest: Level, excluded: ExcludedContexts, now: datetime) -> list[int]:
+        """Return up to as many contexts as wanted of the lowest level, in order, if they are among its first few.
+
+        A leased context ranks above its level, so no other context comes before a free one of the lowest level.
+        """
+        few = self._most + FEW
+        if self._is_drawn:
+            some = self._sample(lowest, [], frozenset(), few)[0][:few]
+            leased = set(self._session.scalars(select(Lease.context_id).where(Lease.context_id.in_(some), is_live(now))))
+        else:
+            # Their first ones are all leased. Leases are counted, not joined: PostgreSQL then uses their index.
+            leases = select(func.count()).where(Lease.context_id == ContextTally.context_id, is_live(now))
+            free = self._range(lowest, -1, None).where(leases.scalar_subquery() == 0)
+            some, leased = [one for _, one in self._session.execute(free.limit(few))], set()
+        barred = leased | excluded.among(some)
+        return [one for one in some if one not in barred][: self._most]
 
     def from_level(self, level: Level, equals: list[Placed], busy: Set[int], excluded: ExcludedContexts) -> list[int]:
         """Return contexts of the level in order: as many as wanted, or all; `equals` are its leased ones."""

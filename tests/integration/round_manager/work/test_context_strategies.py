@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from sqlalchemy import delete, event, text, update
+from sqlalchemy import delete, event, insert, select, text, update
 from sqlalchemy.orm.attributes import set_committed_value
 
 from round_manager.models import Context, ContextTally, Lease, LeaseEnd, Task, WorkItem, WorkSession
@@ -65,8 +65,10 @@ def _analyze(campaign: Campaign) -> None:
             session.execute(text("ANALYZE context_tally"))
 
 
-def _asked_for(session: Any, campaign: Campaign, strategy: str, page: WorkSession) -> list[tuple[str, Any, bool]]:
-    """Return the statements that lease many contexts to a worker at once."""
+def _asked_for(
+    session: Any, campaign: Campaign, strategy: str, page: WorkSession, most: int = 120
+) -> list[tuple[str, Any, bool]]:
+    """Return the queries that lease so many contexts to a worker at once."""
     asked: list[tuple[str, Any, bool]] = []
     in_order = False
 
@@ -78,7 +80,7 @@ def _asked_for(session: Any, campaign: Campaign, strategy: str, page: WorkSessio
             asked.append((statement, values, in_order))
 
     event.listen(campaign.store.engine, "before_cursor_execute", note)
-    lease_contexts(session, page, campaign.round, _spec(campaign, strategy), 120, now=campaign.now)
+    lease_contexts(session, page, campaign.round, _spec(campaign, strategy), most, now=campaign.now)
     event.remove(campaign.store.engine, "before_cursor_execute", note)
     return asked
 
@@ -126,6 +128,20 @@ def test_a_leased_context_is_drawn_as_often_as_others_of_its_rank(campaign: Camp
     drawn = list(_drawn(campaign, "least_used", leased=written_on, to=others))
     share = sum(one in written_on for one in drawn)
     assert _chi_square([share, DRAWS - share], [DRAWS / 4, DRAWS * 3 / 4]) < LARGEST_CHI_SQUARE[2]
+
+
+@STRATEGIES
+def test_leases_of_others_are_not_read_one_by_one(campaign: Campaign, strategy: str) -> None:
+    _lay_out(campaign, contexts=400)
+    others, page = campaign.add_example("OTHERS").author_id, campaign.open_page("W1")
+    half = sorted(_living(campaign) - {campaign.context_of(page).id})[:200]
+    times = {"leased_at": campaign.now, "expires_at": page.expires_at}
+    with campaign.store.dry_run() as session:
+        session.execute(insert(Lease), [{"context_id": one, "worker_id": others, **times} for one in half])
+        asked = _asked_for(session, campaign, strategy, page, most=1)
+        found = session.scalars(select(Lease.context_id).where(Lease.session_id == page.id)).all()
+    assert max(len(values) for _, values, _ in asked) < len(half) / 2
+    assert len(found) == 2 and not set(found) & set(half)
 
 
 @STRATEGIES
