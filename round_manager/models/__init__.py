@@ -37,6 +37,7 @@ from round_manager.models.market import (
     SessionStatus,
     Worker,
     WorkSession,
+    add_worker,
     ensure_worker,
 )
 from round_manager.models.money import EntryKind, EntryState, LedgerEntry

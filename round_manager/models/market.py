@@ -6,10 +6,10 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import ForeignKey, UniqueConstraint, select
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from round_manager.database.columns import Cents, Json, LimitedText
-from round_manager.database.engine import find_or_add
 from round_manager.models import table
 
 
@@ -237,9 +237,16 @@ class Worker(table.Numbered):
 def ensure_worker(session: Session, marketplace: str, external_id: str, *, now: datetime) -> Worker:
     """Return the worker with this id on a marketplace or in Label Studio; create them if they are new."""
     wanted = select(Worker).where(Worker.marketplace == marketplace, Worker.external_id == external_id)
-    return find_or_add(
-        session, wanted, lambda: Worker(marketplace=marketplace, external_id=external_id, first_seen_at=now)
-    )
+    return session.scalar(wanted) or add_worker(session, marketplace, external_id, now=now)
+
+
+def add_worker(session: Session, marketplace: str, external_id: str, *, now: datetime) -> Worker:
+    """Create a worker, and return them; if another process does so at the same moment, return theirs."""
+    wanted = select(Worker).where(Worker.marketplace == marketplace, Worker.external_id == external_id)
+    new = {"marketplace": marketplace, "external_id": external_id, "first_seen_at": now}
+    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
+    added = session.scalar(insert(Worker).values(new).on_conflict_do_nothing().returning(Worker))
+    return added or session.scalars(wanted).one()
 
 
 class Qualification(table.Numbered):

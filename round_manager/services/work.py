@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from common.errors import CodedError
@@ -44,6 +44,13 @@ from templates.sections import Duplicates
 
 MICROSECONDS = 1_000_000
 LONGEST_REASON = 1_000
+_HIT = select(Hit).where(Hit.public_id == bindparam("public_id"))
+_HIT_DETAILS = (
+    select(Hit, Task, Round)
+    .join(Task, Task.id == Hit.task_id)
+    .outerjoin(Round, Round.id == Hit.round_id)
+    .where(Hit.public_id == bindparam("public_id"))
+)
 OVER = "the time for this HIT is over; return it and take another one"
 
 
@@ -123,6 +130,9 @@ def open_page(
     """
     with context.store.read() as session:
         is_known = session_start.has_session(session, _find_hit(session, hit), assignment, worker)
+        is_overdue = sessions.has_overdue(session, now=context.now())
+    if is_overdue:
+        end_overdue_work(context)
     if not is_known:
         before_new()
     with context.store.write() as session:
@@ -351,19 +361,22 @@ def forget_addresses(context: ServiceContext) -> int:
 
 
 def _find_hit(session: Session, public_id: UUID) -> Hit:
-    hit = session.scalar(select(Hit).where(Hit.public_id == public_id))
+    hit = session.scalar(_HIT, {"public_id": public_id})
     if hit is None:
-        raise PageUnknown("this HIT is not known here; return it and take another one")
+        raise _unknown_hit()
     return hit
 
 
+def _unknown_hit() -> PageUnknown:
+    return PageUnknown("this HIT is not known here; return it and take another one")
+
+
 def _hit(session: Session, public_id: UUID) -> HitDetails:
-    hit = _find_hit(session, public_id)
-    task = session.get_one(Task, hit.task_id)
-    if hit.round_id is None:
-        return HitDetails(hit, task, None, spec_of(task), None)
-    round = session.get_one(Round, hit.round_id)
-    return HitDetails(hit, task, round, spec_of(round), duplicate_rule(round))
+    found = session.execute(_HIT_DETAILS, {"public_id": public_id}).one_or_none()
+    if found is None:
+        raise _unknown_hit()
+    hit, task, round = found
+    return HitDetails(hit, task, round, spec_of(round or task), None if round is None else duplicate_rule(round))
 
 
 def _warnings(session: Session, at: SessionContext, items: Sequence[CreationItem]) -> dict[int, str]:

@@ -7,14 +7,25 @@ reads more than a window of a level, apart from these and the contexts that the 
 
 import hashlib
 import hmac
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Select, func, select, tuple_
+from sqlalchemy import (
+    BigInteger,
+    BindParameter,
+    ColumnElement,
+    Select,
+    bindparam,
+    func,
+    literal,
+    select,
+    tuple_,
+    union_all,
+)
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from round_manager.models import ContextTally, Lease, Round, Task, WorkSession
@@ -46,16 +57,22 @@ class SeededOrder:
         times, plus, self.start = (int.from_bytes(drawn[part : part + 8]) % PRIME for part in (0, 8, 16))
         self._times, self._plus = max(1, times), plus
 
+    @property
+    def values(self) -> dict[str, object]:
+        """The parameters of a query that sorts by the keys."""
+        return {"times": self._times, "plus": self._plus}
+
     def of_id(self, context_id: int) -> int:
         """Return the sort key of one context."""
-        return _mixed((context_id * self._times + self._plus) % PRIME)
+        return _sort_key(context_id, self._times, self._plus)
 
     def of_column(self, context_id: ColumnElement[int] | InstrumentedAttribute[int]) -> ColumnElement[int]:
         """Return the sort key of the contexts of a query."""
-        return _mixed((context_id * self._times + self._plus) % PRIME)
+        return _sort_key(context_id, literal(self._times), literal(self._plus))
 
 
-def _mixed(place: Number) -> Number:
+def _sort_key(context_id: Any, times: Number, plus: Number) -> Number:
+    place: Number = (context_id * times + plus) % PRIME
     # Without mixing, keys are evenly spaced, and the first and the last id would be lowest too often.
     return place * place % PRIME * place % PRIME
 
@@ -103,28 +120,36 @@ Level = tuple[int, ...]
 Placed = tuple[int, int]
 
 
-def is_live(now: datetime) -> ColumnElement[bool]:
+def is_live(now: datetime | ColumnElement[Any]) -> ColumnElement[bool]:
     """Return the condition of a lease that has not ended."""
     return Lease.ended_at.is_(None) & (Lease.expires_at > now)
+
+
+class ExclusionQueries:
+    """The queries for the contexts that a worker must not get; built once, with parameters."""
+
+    def __init__(self, *queries: Select[int | None]) -> None:
+        self.all = union_all(*queries)
+        among: BindParameter[Any] = bindparam("among", expanding=True)
+        self.among = union_all(*(one.where(one.selected_columns[0].in_(among)) for one in queries))
 
 
 class ExcludedContexts:
     """The contexts that a worker must not get, looked up when needed: in a long round they are many."""
 
-    def __init__(self, session: Session, questions: Sequence[Select[int | None]]) -> None:
-        self._session, self._questions = session, questions
+    def __init__(self, session: Session, queries: ExclusionQueries, values: Mapping[str, object]) -> None:
+        self._session, self._queries, self._values = session, queries, values
 
     def among(self, ids: Collection[int]) -> set[int]:
         """Return those of these contexts that are excluded."""
-        return self._asked([one.where(one.selected_columns[0].in_(ids)) for one in self._questions] if ids else [])
+        if not ids:
+            return set()
+        return set(self._session.scalars(self._queries.among, {**self._values, "among": list(ids)}))
 
     @cached_property
     def all(self) -> set[int]:
         """Every excluded context."""
-        return self._asked(self._questions)
-
-    def _asked(self, questions: Sequence[Select[int | None]]) -> set[int]:
-        return {one for question in questions for one in self._session.scalars(question) if one is not None}
+        return set(self._session.scalars(self._queries.all, self._values))
 
 
 def choose_contexts(
@@ -174,17 +199,70 @@ def _index_order(session: Session) -> Iterator[None]:
     session.execute(select(*(func.set_config(name, "on", True) for name in settings)))
 
 
+@dataclass(frozen=True)
+class _LevelQueries:
+    """The queries of a strategy for the contexts of a level; built once, with parameters.
+
+    `next` finds the first level after another. The others find contexts between two places, in the order of the
+    strategy's index: `range` all, `free` those without a lease, `sample` the first few in the seed's order, with the
+    last place and the number of all.
+    """
+
+    next: Select[*tuple[Any, ...]]
+    range: Select[*tuple[Any, ...]]
+    free: Select[*tuple[Any, ...]]
+    sample: Select[*tuple[Any, ...]]
+
+
+@cache
+def _level_queries(strategy: str) -> _LevelQueries:
+    columns, is_drawn = LEVELS[strategy], strategy != "in_order"
+    order = ContextTally.lot if is_drawn else ContextTally.position
+    level = [_number(name) for name in _level_values((0,) * len(columns))]
+    # SQLite uses a partial index only for a query that repeats its condition.
+    handed_out = ContextTally.lot.is_not(None)
+    # All columns of the index are compared and sorted as one row, so that no other index fits: with separate
+    # conditions, PostgreSQL may choose one and filter the whole round if its statistics are out of date.
+    index, start = (ContextTally.round_id, *columns, order), (_number("round"), *level)
+    between = tuple_(*index) > tuple_(*start, _number("after")), tuple_(*index) < tuple_(*start, _number("below"))
+    within = select(order, ContextTally.context_id).where(handed_out, *between).order_by(*index)
+    within = within.limit(bindparam("most"))
+    # Leases are counted, not joined: PostgreSQL then uses their index.
+    leases = select(func.count()).where(Lease.context_id == ContextTally.context_id, is_live(bindparam("now")))
+    place, context_id = within.subquery().c
+    key = _sort_key(context_id, _number("times"), _number("plus")) if is_drawn else place
+    sample = select(place, context_id, func.max(place).over(), func.count().over()).order_by(key)
+    higher = [tuple_(*columns) > tuple_(*level)] if columns else []
+    following = select(*columns).where(ContextTally.round_id == bindparam("round"), handed_out, *higher)
+    return _LevelQueries(
+        next=following.order_by(*columns).limit(1),
+        range=within,
+        free=within.where(leases.scalar_subquery() == 0),
+        sample=sample.limit(bindparam("few")),
+    )
+
+
+_LEASED_AMONG = select(Lease.context_id).where(
+    Lease.context_id.in_(bindparam("among", expanding=True)), is_live(bindparam("now"))
+)
+
+
+def _number(name: str) -> ColumnElement[int]:
+    return bindparam(name, type_=BigInteger())
+
+
+def _level_values(level: Level) -> dict[str, object]:
+    return {f"level_{number}": value for number, value in enumerate(level)}
+
+
 class _Search:
     """The queries of one strategy on the tallies of one round."""
 
     def __init__(self, session: Session, round_id: int, strategy: str, draw: SeededOrder, most: int) -> None:
         self._session, self._round_id, self._draw, self._most = session, round_id, draw, most
-        self._rank, self._columns = RANKS[strategy], LEVELS[strategy]
+        self._rank, self._columns, self._queries = RANKS[strategy], LEVELS[strategy], _level_queries(strategy)
         self._is_drawn = strategy != "in_order"
-        self._order = ContextTally.lot if self._is_drawn else ContextTally.position
         self._start = draw.start if self._is_drawn else 0
-        # SQLite uses a partial index only for a query that repeats its condition.
-        self._given_out = (ContextTally.round_id == round_id, ContextTally.lot.is_not(None))
 
     def written_on(self, now: datetime) -> list[tuple[ContextUsage, int]]:
         """Return the contexts that are leased now, each with its place in its level."""
@@ -214,9 +292,8 @@ class _Search:
         """Return the lowest level with contexts, or the lowest after another; some of its contexts may be excluded."""
         if not self._columns:
             return (0,) if after is None else None
-        higher = tuple_(*self._columns) > tuple_(*(after or (-1,) * len(self._columns)))
-        lowest = select(*self._columns).where(*self._given_out, higher).order_by(*self._columns)
-        found = self._session.execute(lowest.limit(1)).first()
+        values = {"round": self._round_id, **_level_values(after or (-1,) * len(self._columns))}
+        found = self._session.execute(self._queries.next, values).first()
         return None if found is None else tuple(found)
 
     def free_ones(self, lowest: Level, excluded: ExcludedContexts, now: datetime) -> list[int]:
@@ -227,12 +304,11 @@ class _Search:
         few = self._most + FEW
         if self._is_drawn:
             some = self._sample(lowest, [], frozenset(), few)[0][:few]
-            leased = set(self._session.scalars(select(Lease.context_id).where(Lease.context_id.in_(some), is_live(now))))
+            leased = set(self._session.scalars(_LEASED_AMONG, {"among": some, "now": now}))
         else:
-            # Their first ones are all leased. Leases are counted, not joined: PostgreSQL then uses their index.
-            leases = select(func.count()).where(Lease.context_id == ContextTally.context_id, is_live(now))
-            free = self._range(lowest, -1, None).where(leases.scalar_subquery() == 0)
-            some, leased = [one for _, one in self._session.execute(free.limit(few))], set()
+            # Here the first ones of the level are the leased ones, however many they are.
+            values = {**self._places(lowest, -1, None), "most": few, "now": now}
+            some, leased = [one for _, one in self._session.execute(self._queries.free, values)], set()
         barred = leased | excluded.among(some)
         return [one for one in some if one not in barred][: self._most]
 
@@ -260,12 +336,8 @@ class _Search:
         found: list[Placed] = []
         left, last, sure = max(WINDOW, self._most), None, None
         for after, below in self._around():
-            within = self._range(level, after, below).limit(left if self._is_drawn else few).subquery()
-            order, context_id = within.c
-            key = self._draw.of_column(context_id) if self._is_drawn else order
-            rows = self._session.execute(
-                select(order, context_id, func.max(order).over(), func.count().over()).order_by(key).limit(few)
-            ).all()
+            values = {**self._places(level, after, below), "most": left if self._is_drawn else few, "few": few}
+            rows = self._session.execute(self._queries.sample, {**values, **self._draw.values}).all()
             if not rows:
                 continue
             found += [(self._place(row[0]), row[1]) for row in rows]
@@ -295,7 +367,8 @@ class _Search:
             more = True
             while more:
                 size = min(2 * size, max(2 * WINDOW, size))
-                rows = self._session.execute(self._range(level, after, below).limit(size)).all()
+                values = {**self._places(level, after, below), "most": size}
+                rows = self._session.execute(self._queries.range, values).all()
                 free += [
                     (self._place(order), one) for order, one in rows if one not in busy and one not in excluded.all
                 ]
@@ -310,20 +383,10 @@ class _Search:
         """Return the ranges from the start to the end, and from the first one to the start."""
         return [(self._start - 1, None), (-1, self._start)] if self._start else [(-1, None)]
 
-    def _range(self, level: Level, after: int, below: int | None) -> Select[int | None, int]:
-        """Select a level's contexts between two places, in the order of the strategy's index.
-
-        All columns of the index are compared and sorted as one row, so that no other index fits: with separate
-        conditions, PostgreSQL may choose one and filter the whole round if its statistics are out of date.
-        """
-        index = (ContextTally.round_id, *self._columns, self._order)
-        start = (self._round_id, *level[: len(self._columns)])
-        rows = select(self._order, ContextTally.context_id).where(
-            ContextTally.lot.is_not(None),
-            tuple_(*index) > tuple_(*start, after),
-            tuple_(*index) < tuple_(*start, LAST_PLACE if below is None else below),
-        )
-        return rows.order_by(*index)
+    def _places(self, level: Level, after: int, below: int | None) -> dict[str, object]:
+        """Return the parameters of a query for a level's contexts between two places."""
+        places = {"round": self._round_id, "after": after, "below": LAST_PLACE if below is None else below}
+        return {**places, **_level_values(level[: len(self._columns)])}
 
     def _key(self, place: int, context_id: int) -> int:
         return self._draw.of_id(context_id) if self._is_drawn else place

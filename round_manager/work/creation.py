@@ -3,6 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from common.text import count
@@ -36,10 +37,13 @@ from templates import TaskSpec
 from templates.payloads import next_target
 
 
-def assign_contexts(session: Session, context: SessionContext, *, now: datetime) -> None:
-    """Add the items that the session still lacks, each with its own context; the task must be locked."""
+def assign_contexts(session: Session, context: SessionContext, *, is_new: bool, now: datetime) -> None:
+    """Add the items that the session still lacks, each with its own context; the task must be locked.
+
+    A new session has none of them.
+    """
     work = context.work
-    there = {row.item for row in items_of(session, work)}
+    there = set() if is_new else {row.item for row in items_of(session, work)}
     lacking = [item for item in range(context.spec.work.examples_per_hit) if item not in there]
     found = _lease(session, context, len(lacking), now)
     if not found and not there:
@@ -176,7 +180,8 @@ def _with_role(spec: TaskSpec, page: PageInput, role: str) -> dict[str, str]:
 
 def _lease(session: Session, context: SessionContext, most: int, now: datetime) -> list[tuple[int, str | None]]:
     """Lease contexts for the session, each with the label to write for if the task sets it."""
-    asked = label_counts(session, context.open_round, now=now)
-    leased = lease_contexts(session, context.work, context.open_round, context.spec, most, now=now)
-    rows = [session.get_one(Context, one) for one in leased]
-    return [(row.id, next_target(context.spec, pack_context(row), asked)) for row in rows]
+    spec, round = context.spec, context.open_round
+    asked = {} if spec.target.set_by == "annotator" else label_counts(session, round, now=now)
+    leased = lease_contexts(session, context.work, round, spec, most, now=now)
+    rows = {row.id: row for row in session.scalars(select(Context).where(Context.id.in_(leased)))}
+    return [(one, next_target(spec, pack_context(rows[one]), asked)) for one in leased]

@@ -9,7 +9,18 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, literal, select, update
+from sqlalchemy import (
+    BindParameter,
+    ColumnElement,
+    CompoundSelect,
+    Select,
+    bindparam,
+    func,
+    literal,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.orm import Session
 
 from round_manager.models import (
@@ -28,7 +39,13 @@ from round_manager.models import (
     WorkSession,
     spec_of,
 )
-from round_manager.work.context_strategies import ExcludedContexts, choose_contexts, is_live, seed_of
+from round_manager.work.context_strategies import (
+    ExcludedContexts,
+    ExclusionQueries,
+    choose_contexts,
+    is_live,
+    seed_of,
+)
 from round_manager.work.established import is_established, votes_kept
 from templates import TaskSpec
 
@@ -47,7 +64,8 @@ def lease_contexts(
     session: Session, work: WorkSession, round: Round, spec: TaskSpec, most: int, *, now: datetime
 ) -> list[int]:
     """Lease up to `most` contexts, those that the task's strategy gives this worker next."""
-    excluded = ExcludedContexts(session, _excluded(work, round, repeat=spec.work.repeat_context))
+    queries = _EXCLUDED_REPEATING if spec.work.repeat_context else _EXCLUDED
+    excluded = ExcludedContexts(session, queries, _excluding(work, round))
     seed, strategy = seed_of(session, work, round.task_id), spec.rounds.context_strategy
     found = choose_contexts(session, round, strategy, seed, most, excluded=excluded, now=now)
     found = found or _take_over(session, work, round, spec, most, now)
@@ -80,18 +98,21 @@ def end_lease(session: Session, work: WorkSession, context_id: int | None, outco
 
 def label_counts(session: Session, round: Round, *, now: datetime) -> dict[str, int]:
     """Return how often each label was asked for in the round: by examples, and by items being written now."""
-    written = select(LabelTally.label, LabelTally.examples).where(LabelTally.round_id == round.id)
-    asked = {label: int(examples) for label, examples in session.execute(written)}
-    writing = (
-        select(WorkItem.label, func.count())
-        .join(Lease, (Lease.session_id == WorkItem.session_id) & (Lease.context_id == WorkItem.context_id))
-        .join(Context, Context.id == WorkItem.context_id)
-        .where(Context.task_id == round.task_id, WorkItem.label.is_not(None), is_live(now))
-        .group_by(WorkItem.label)
-    )
-    for label, count in session.execute(writing):
-        asked[str(label)] = asked.get(str(label), 0) + int(count)
+    asked = Counter[str]()
+    for label, number in session.execute(_LABELS, {"round": round.id, "task": round.task_id, "now": now}):
+        asked[label] += int(number)
     return asked
+
+
+_LABELS_WRITTEN = select(LabelTally.label, LabelTally.examples).where(LabelTally.round_id == bindparam("round"))
+_LABELS_BEING_WRITTEN = (
+    select(WorkItem.label, func.count())
+    .join(Lease, (Lease.session_id == WorkItem.session_id) & (Lease.context_id == WorkItem.context_id))
+    .join(Context, Context.id == WorkItem.context_id)
+    .where(Context.task_id == bindparam("task"), WorkItem.label.is_not(None), is_live(bindparam("now")))
+    .group_by(WorkItem.label)
+)
+_LABELS: CompoundSelect[*tuple[Any, ...]] = union_all(_LABELS_WRITTEN, _LABELS_BEING_WRITTEN)
 
 
 def lease_examples(session: Session, work: WorkSession, round: Round, most: int, *, now: datetime) -> list[Example]:
@@ -183,7 +204,7 @@ def _take_over(
 ) -> list[int]:
     """Take over up to `most` contexts that only other pages of this worker hold, the oldest leases first."""
     # Anyone with the link can open pages in a worker's name; their leases must not leave the worker without work.
-    excluded = _excluded(work, round, repeat=spec.work.repeat_context, elsewhere=False)
+    excluded = _excluded(repeat=spec.work.repeat_context, elsewhere=False)
     oldest = (
         select(Lease.id, Lease.context_id)
         .join(Context, Context.id == Lease.context_id)
@@ -192,20 +213,27 @@ def _take_over(
         .where(*(Context.id.not_in(one) for one in excluded))
         .order_by(Lease.leased_at, Lease.id)
     )
-    held = session.execute(oldest.limit(most)).all()
+    held = session.execute(oldest.limit(most), _excluding(work, round)).all()
     ended = update(Lease).where(Lease.id.in_([lease_id for lease_id, _ in held]), Lease.ended_at.is_(None))
     session.execute(ended.values(ended_at=now, outcome=LeaseEnd.RETURNED))
     return [context_id for _, context_id in held if context_id is not None]
 
 
-def _excluded(work: WorkSession, round: Round, *, repeat: bool, elsewhere: bool = True) -> list[Select[int | None]]:
-    """Return queries for the contexts that this worker must not get: leased ones and, unless repeating, earlier ones.
+def _excluding(work: WorkSession, round: Round) -> dict[str, object]:
+    """Return the parameters of the queries for the contexts that this worker must not get."""
+    return {"worker": work.worker_id, "session": work.id, "task": round.task_id}
+
+
+def _excluded(*, repeat: bool, elsewhere: bool = True) -> list[Select[int | None]]:
+    """Return queries for the contexts that a worker must not get: leased ones and, unless repeating, earlier ones.
 
     Leases of the worker's other pages count only if `elsewhere` is set.
     """
+    worker: BindParameter[Any] = bindparam("worker")
+    work: BindParameter[Any] = bindparam("session")
     # An expired lease may never have been shown, and a returned HIT must not block a context.
     had_them = Lease.outcome.in_((LeaseEnd.USED, LeaseEnd.SKIPPED))
-    here = Lease.session_id == work.id
+    here = Lease.session_id == work
     counts = here if repeat else here | WorkSession.status.in_(VALID_SESSIONS)
     held: ColumnElement[bool] = Lease.ended_at.is_(None)
     if not elsewhere:
@@ -214,22 +242,25 @@ def _excluded(work: WorkSession, round: Round, *, repeat: bool, elsewhere: bool 
         select(Lease.context_id)
         .outerjoin(WorkSession, WorkSession.id == Lease.session_id)
         .where(
-            Lease.worker_id == work.worker_id,
+            Lease.worker_id == worker,
             Lease.context_id.is_not(None),
             held | (had_them & counts),
         )
     )
     # Another page may have taken over a context that this one still shows.
-    shown = select(WorkItem.context_id).where(WorkItem.session_id == work.id, WorkItem.context_id.is_not(None))
+    shown = select(WorkItem.context_id).where(WorkItem.session_id == work, WorkItem.context_id.is_not(None))
     if repeat:
         return [leased, shown]
     written = select(Example.context_id).where(
-        Example.author_id == work.worker_id,
-        Example.task_id == round.task_id,
+        Example.author_id == worker,
+        Example.task_id == bindparam("task"),
         Example.context_id.is_not(None),
         Example.status != ExampleStatus.UNCONFIRMED,
     )
     return [leased, shown, written]
+
+
+_EXCLUDED, _EXCLUDED_REPEATING = (ExclusionQueries(*_excluded(repeat=repeat)) for repeat in (False, True))
 
 
 def end_leases(session: Session, pages: Sequence[int], outcome: LeaseEnd, *, now: datetime) -> None:

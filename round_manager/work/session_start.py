@@ -9,7 +9,7 @@ import hashlib
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import ColumnElement, delete, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from common.text import count
@@ -29,7 +29,7 @@ from round_manager.models import (
     Worker,
     WorkItem,
     WorkSession,
-    ensure_worker,
+    add_worker,
     spec_of,
 )
 from round_manager.tasks.rounds import LIVE
@@ -37,7 +37,7 @@ from round_manager.work import errors
 from round_manager.work.creation import assign_contexts
 from round_manager.work.leases import end_leases, keep_leases, lock_task, make_room
 from round_manager.work.quizzes import check_quiz, results_of
-from round_manager.work.sessions import context_of, lock_session, sweep
+from round_manager.work.sessions import context_of, lock_session
 from round_manager.work.validation_work import assign_examples
 
 LONGEST_ID = 255
@@ -53,7 +53,7 @@ NOT_THERE = (HitStatus.PLANNED, HitStatus.HELD, HitStatus.REFUSED, HitStatus.DIS
 def has_session(session: Session, hit: Hit, assignment: str, worker: str) -> bool:
     """Whether opening the page would find a session; WorkRefused if the worker cannot have one."""
     _check_claim(assignment, worker)
-    return _find(session, hit, assignment, worker) is not None
+    return _find(session, hit, assignment, worker)[1] is not None
 
 
 def open_session(
@@ -75,15 +75,14 @@ def open_session(
     `is_known` says whether there was a session a moment ago.
     """
     _check_claim(assignment, worker)
-    found = _find(session, hit, assignment, worker) if is_known else None
+    found = _find(session, hit, assignment, worker)[1] if is_known else None
     if found is not None and not _is_over(found, now):
         return _accepted(session, hit, found, submit_to, now)
     problem = _problem(session, hit)
     if problem is None:
         # Of two tabs that load at once, the second waits here and then finds the session of the first.
         lock_task(session, hit.task_id)
-        sweep(session, now=now)
-        found = _find(session, hit, assignment, worker)
+        who, found = _find(session, hit, assignment, worker)
         # Moving a round locks the task too: it may have moved while we waited.
         problem = _problem(session, hit, refresh=True)
     if problem:
@@ -92,10 +91,28 @@ def open_session(
         return found
     if found is None and not is_proven:
         _check_pages(session, hit, worker)
-    _require_place(session, hit, worker, now)
-    work = _make(session, hit, assignment, worker, now) if found is None else _begin_again(session, hit, found, now)
-    work.acceptance = _fingerprint(submit_to)
+    if who is not None:
+        _require_place(session, hit, who, now)
+    if found is not None:
+        work = _begin_again(session, hit, found, now)
+        work.acceptance = _fingerprint(submit_to)
+        session.flush()
+        return work
+    _require_unsubmitted(session, hit, assignment)
+    who = who or add_worker(session, hit.marketplace, worker, now=now)
+    work = WorkSession(
+        public_id=public_id(now),
+        hit_id=hit.id,
+        worker_id=who.id,
+        claimed_assignment=assignment,
+        draft={},
+        started_at=now,
+        expires_at=now + timedelta(seconds=hit.assignment_seconds),
+        acceptance=_fingerprint(submit_to),
+    )
+    session.add(work)
     session.flush()
+    _fill(session, hit, work, now, is_new=True)
     return work
 
 
@@ -123,25 +140,12 @@ def _is_known(worker_id: Any) -> ColumnElement[bool]:
     return exists().where(Assignment.worker_id == worker_id)
 
 
-def _make(session: Session, hit: Hit, assignment: str, worker: str, now: datetime) -> WorkSession:
+def _require_unsubmitted(session: Session, hit: Hit, assignment: str) -> None:
     submitted = select(Assignment.id).where(
         Assignment.marketplace == hit.marketplace, Assignment.external_id == assignment
     )
     if session.scalar(submitted) is not None:
         raise errors.AlreadySubmitted("this HIT is already submitted; take another one")
-    work = WorkSession(
-        public_id=public_id(now),
-        hit_id=hit.id,
-        worker_id=ensure_worker(session, hit.marketplace, worker, now=now).id,
-        claimed_assignment=assignment,
-        draft={},
-        started_at=now,
-        expires_at=now + timedelta(seconds=hit.assignment_seconds),
-    )
-    session.add(work)
-    session.flush()
-    _fill(session, hit, work, now)
-    return work
 
 
 def _accepted(session: Session, hit: Hit, found: WorkSession, submit_to: str, now: datetime) -> WorkSession:
@@ -180,20 +184,20 @@ def _begin_again(session: Session, hit: Hit, found: WorkSession, now: datetime) 
     # The page counts its time from zero again; examples keep theirs.
     session.execute(update(WorkItem).where(mine).values(active_ms=None))
     session.flush()
-    _fill(session, hit, work, now)
+    _fill(session, hit, work, now, is_new=False)
     return work
 
 
-def _fill(session: Session, hit: Hit, work: WorkSession, now: datetime) -> None:
+def _fill(session: Session, hit: Hit, work: WorkSession, now: datetime, *, is_new: bool) -> None:
     # Read when the task was locked.
     round = None if hit.round_id is None else session.get_one(Round, hit.round_id)
     context = context_of(session, work, hit, round)
     if context.hit.kind is HitKind.CREATE:
-        assign_contexts(session, context, now=now)
+        assign_contexts(session, context, is_new=is_new, now=now)
     elif context.hit.kind is HitKind.VALIDATE:
         make_room(session, context.hit, now=now)
         assign_examples(session, context, now=now)
-    elif not results_of(session, work):
+    elif is_new or not results_of(session, work):
         check_quiz(session, context)
 
 
@@ -201,24 +205,34 @@ def _is_over(work: WorkSession, now: datetime) -> bool:
     return work.status is SessionStatus.EXPIRED or (work.status is SessionStatus.OPEN and now >= work.expires_at)
 
 
-def _find(session: Session, hit: Hit, assignment: str, worker: str) -> WorkSession | None:
-    known = select(Worker.id).where(Worker.marketplace == hit.marketplace, Worker.external_id == worker)
-    worker_id = session.scalar(known)
-    if worker_id is None:
-        return None
-    blocked = select(Block.id).where(
-        Block.worker_id == worker_id,
-        Block.lifted_at.is_(None),
-        or_(Block.task_id.is_(None), Block.task_id == hit.task_id),
+_BLOCKED = exists().where(
+    Block.worker_id == Worker.id,
+    Block.lifted_at.is_(None),
+    or_(Block.task_id.is_(None), Block.task_id == bindparam("task")),
+)
+_CLAIMED = (
+    select(Worker, WorkSession, _BLOCKED)
+    .outerjoin(
+        WorkSession,
+        (WorkSession.hit_id == bindparam("hit"))
+        & (WorkSession.claimed_assignment == bindparam("assignment"))
+        & (WorkSession.worker_id == Worker.id),
     )
-    if session.scalar(blocked.limit(1)) is not None:
+    .where(Worker.marketplace == bindparam("marketplace"), Worker.external_id == bindparam("worker"))
+    .execution_options(populate_existing=True)
+)
+
+
+def _find(session: Session, hit: Hit, assignment: str, worker: str) -> tuple[Worker | None, WorkSession | None]:
+    """Return the worker and the session as they are now, if they exist; WorkRefused if the worker is blocked."""
+    claim = {"marketplace": hit.marketplace, "worker": worker, "task": hit.task_id}
+    row = session.execute(_CLAIMED, {**claim, "hit": hit.id, "assignment": assignment}).one_or_none()
+    if row is None:
+        return None, None
+    who, found, is_blocked = row
+    if is_blocked:
         raise errors.WorkerBlocked("you cannot work on this task; return the HIT, please", hint=errors.RETURN_HIT)
-    claimed = select(WorkSession).where(
-        WorkSession.hit_id == hit.id,
-        WorkSession.claimed_assignment == assignment,
-        WorkSession.worker_id == worker_id,
-    )
-    return session.scalar(claimed.execution_options(populate_existing=True))
+    return who, found
 
 
 def _problem(session: Session, hit: Hit, *, refresh: bool = False) -> errors.HitUnavailable | None:
@@ -243,7 +257,7 @@ def _problem(session: Session, hit: Hit, *, refresh: bool = False) -> errors.Hit
     return None
 
 
-def _require_place(session: Session, hit: Hit, worker: str, now: datetime) -> None:
+def _require_place(session: Session, hit: Hit, worker: Worker, now: datetime) -> None:
     """Raise TooManyHits if the worker has as many HITs of the task open as its terms allow; the task must be locked.
 
     A worker can take a HIT once, so several pages of one HIT count once: those that a stranger opens on the same link
@@ -255,9 +269,7 @@ def _require_place(session: Session, hit: Hit, worker: str, now: datetime) -> No
     held = (
         select(Hit.kind, func.min(WorkSession.started_at), func.max(WorkSession.expires_at))
         .join(WorkSession, WorkSession.hit_id == Hit.id)
-        .join(Worker, Worker.id == WorkSession.worker_id)
-        .where(Worker.marketplace == hit.marketplace, Worker.external_id == worker)
-        .where(Hit.task_id == hit.task_id, Hit.id != hit.id)
+        .where(WorkSession.worker_id == worker.id, Hit.task_id == hit.task_id, Hit.id != hit.id)
         .where(WorkSession.status == SessionStatus.OPEN, WorkSession.expires_at > now)
         .group_by(Hit.id, Hit.kind)
         .order_by(func.min(WorkSession.started_at), Hit.id)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import bindparam, exists, func, select, update
 from sqlalchemy.orm import Session
 
 from round_manager.database.columns import json_text
@@ -48,6 +48,11 @@ _ITEM = (
     select(WorkItem)
     .where(WorkItem.session_id == bindparam("session_id"), WorkItem.item == bindparam("item"))
     .execution_options(populate_existing=True)
+)
+
+_OVERDUE = select(
+    exists().where(WorkSession.status == SessionStatus.OPEN, WorkSession.expires_at <= bindparam("now"))
+    | exists().where(Lease.ended_at.is_(None), Lease.expires_at <= bindparam("now"))
 )
 
 
@@ -233,6 +238,11 @@ def finish(session: Session, work: WorkSession, *, now: datetime) -> WorkSession
     session.flush()
     keep_leases(session, held, KEPT_FOR, now=now)
     return held
+
+
+def has_overdue(session: Session, *, now: datetime) -> bool:
+    """Whether there are sessions or leases whose time is over, and which have not been ended."""
+    return bool(session.scalar(_OVERDUE, {"now": now}))
 
 
 def sweep(session: Session, *, now: datetime) -> int:

@@ -79,6 +79,7 @@ class PageWork(ExampleInputs):
     ) -> WorkSession:
         """Open the page of a worker on a HIT, by default a new one."""
         chosen = hit or self.add_hit(kind)
+        work_services.end_overdue_work(self.services)
         with self.store.write() as session:
             row = session.get_one(Hit, chosen.id)
             return open_session(session, row, assignment or f"AS-{chosen.key}", worker, now=self.now)
