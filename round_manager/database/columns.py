@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import JSON, BigInteger, ColumnElement, Dialect, Integer, Text
+from sqlalchemy import JSON, BigInteger, ColumnElement, Dialect, Integer, SQLColumnExpression, Text
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.types import TypeDecorator
@@ -75,7 +75,7 @@ def public_id(now: datetime) -> UUID:
     return UUID(int=value & ~(0x3 << 62) | 0x2 << 62)
 
 
-def equals_unindexed(column: InstrumentedAttribute[Any], value: int | ColumnElement[int]) -> ColumnElement[Any]:
+def equals_unindexed(column: InstrumentedAttribute[Any], value: int | SQLColumnExpression[Any]) -> ColumnElement[Any]:
     """Return the condition `column = value` in a form that does not use an index on the column.
 
     SQLite keeps no statistics here and might otherwise scan a whole round instead of using a more selective index.

@@ -184,7 +184,7 @@ def page_state(context: ServiceContext, page: UUID) -> PageState:
             quiz=next(reversed(quizzes.results_of(session, work)), None) if kind is HitKind.QUIZ else None,
             attempts_left=quizzes.attempts_left(session, at) if kind is HitKind.QUIZ else 0,
             # If the round was closed, workers submit what they have.
-            missing=tuple(sessions.missing_items(session, at)) if at.takes_work else (),
+            missing=_missing(session, at, written) if at.takes_work else (),
             warnings=_warnings(session, at, written),
         )
 
@@ -218,20 +218,20 @@ def ask_target(
     stored with the attempt, or on its own if the model cannot be asked.
     """
     with context.store.read() as session:
-        at, shown = attempts.creation_item(session, sessions.find_session(session, page), item)
+        at, shown = attempts.find_creation_item(session, page, item)
         shown.check_mark(mark)
         asked = shown.input_of(read(shown))
         known = shown.attempt_on(asked)
         if known is not None:
             return _attempt_result(shown, known, repeated=True, warning=_warning(session, at, shown, asked.fields))
-        request = attempts.check_attempt(session, at, shown, asked, now=context.now())
+        pinned = attempts.check_attempt(session, at, shown, asked, now=context.now())
         warning = _warning(session, at, shown, asked.fields)
         if draft is not None:
             sessions.check_draft(draft)
     before_asking(at)
     began = time.monotonic()
     try:
-        verdict = judge.judge(request)
+        verdict = judge.judge(attempts.judge_request(at, asked, pinned))
     except CodedError:
         if draft is not None:
             with suppress(WorkRefused), context.store.write() as session:
@@ -242,7 +242,9 @@ def ask_target(
     with context.store.write() as session:
         at, shown = attempts.lock_item(session, sessions.lock_page(session, page), item)
         shown.check_mark(mark)
-        attempt = attempts.record_attempt(session, at, shown, asked, verdict, latency_us=latency_us, now=context.now())
+        attempt = attempts.record_attempt(
+            session, at, shown, asked, verdict, pinned, latency_us=latency_us, now=context.now()
+        )
         if draft is not None:
             shown.row.draft = dict(draft)
     return _attempt_result(shown, attempt, repeated=False, warning=warning)
@@ -377,6 +379,13 @@ def _hit(session: Session, public_id: UUID) -> HitDetails:
         raise _unknown_hit()
     hit, task, round = found
     return HitDetails(hit, task, round, spec_of(round or task), None if round is None else duplicate_rule(round))
+
+
+def _missing(session: Session, at: SessionContext, written: Sequence[CreationItem]) -> tuple[int, ...]:
+    """Return the numbers of the items that are not done, from those to write if they have been read."""
+    if at.hit.kind is HitKind.CREATE:
+        return tuple(one.item for one in written if one.example is None)
+    return tuple(sessions.missing_items(session, at))
 
 
 def _warnings(session: Session, at: SessionContext, items: Sequence[CreationItem]) -> dict[int, str]:

@@ -5,13 +5,14 @@ comes from the model, is stored as an attempt, and is found again by exactly the
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
-from sqlalchemy import and_, bindparam, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Select, and_, bindparam, or_, select
+from sqlalchemy.orm import Session, aliased
 
 from ml_backend.errors import VerdictError
 from ml_backend.judge import JudgeRequest
@@ -44,6 +45,7 @@ from round_manager.work.errors import OtherText
 from round_manager.work.sessions import (
     SessionContext,
     context_of,
+    find_session,
     is_item,
     items_of,
     lock_session,
@@ -178,33 +180,44 @@ def creation_items(session: Session, context: SessionContext) -> list[CreationIt
 
 def creation_item(session: Session, work: WorkSession, item: int) -> tuple[SessionContext, CreationItem]:
     """Return the session with its example to write of that number, as both are now."""
-    of_item = {"session_id": work.id, "item": item}
-    found = session.execute(_ITEM_OF_PAGE, of_item).one_or_none() if is_item(item) else None
+    return _creation_item(session, item, _ITEM_OF_PAGE, work.id)
+
+
+def find_creation_item(session: Session, page: UUID, item: int) -> tuple[SessionContext, CreationItem]:
+    """Return the session of that public id with its example to write of that number; nothing is locked."""
+    return _creation_item(session, item, _ITEM_OF_PUBLIC_ID, page)
+
+
+def _creation_item(
+    session: Session, item: int, query: Select[*tuple[Any, ...]], page: int | UUID
+) -> tuple[SessionContext, CreationItem]:
+    found = session.execute(query, {"page": page, "item": item}).one_or_none() if is_item(item) else None
     if found is None:
+        if isinstance(page, UUID):
+            find_session(session, page)
         raise no_such_item()
-    row, hit, round, written_on, example = found
+    row, work, hit, round, written_on, example, elsewhere = found
     if written_on is None:
         raise errors.PageUnknown(
             "this HIT asks for judgements, not for texts; load the page again", hint=errors.RELOAD_PAGE
         )
     context = context_of(session, work, hit, round)
-    return context, _with_attempts(session, context.spec, row, written_on, example)
+    return context, _with_attempts(session, context.spec, row, written_on, example, elsewhere=elsewhere)
 
 
 def load_item(session: Session, spec: TaskSpec, row: WorkItem) -> CreationItem:
     """Return an item with its context, its attempts and its example."""
-    of_item = {"session_id": row.session_id, "item": row.item, "context_id": row.context_id}
-    context, example = session.execute(_CONTEXT_AND_EXAMPLE, of_item).one()
-    return _with_attempts(session, spec, row, context, example)
+    context, example, elsewhere = session.execute(_CONTEXT_AND_EXAMPLE, {"id": row.id}).one()
+    return _with_attempts(session, spec, row, context, example, elsewhere=elsewhere)
 
 
 def _with_attempts(
-    session: Session, spec: TaskSpec, row: WorkItem, context: Context, example: Example | None
+    session: Session, spec: TaskSpec, row: WorkItem, context: Context, example: Example | None, *, elsewhere: bool
 ) -> CreationItem:
     made = session.scalars(_ATTEMPTS, {"session_id": row.session_id, "item": row.item}).all()
     here = tuple(one for one in made if one.context_id == row.context_id)
-    elsewhere = example is None and is_written_elsewhere(session, spec, row)
-    return CreationItem(row, spec, context, here, example, elsewhere, made[-1].number or 0 if made else 0)
+    is_elsewhere = elsewhere and example is None and not spec.work.repeat_context
+    return CreationItem(row, spec, context, here, example, is_elsewhere, made[-1].number or 0 if made else 0)
 
 
 def lock_item(session: Session, work: WorkSession, item: int) -> tuple[SessionContext, CreationItem]:
@@ -214,20 +227,20 @@ def lock_item(session: Session, work: WorkSession, item: int) -> tuple[SessionCo
 
 def check_attempt(
     session: Session, context: SessionContext, item: CreationItem, asked: AttemptInput, *, now: datetime
-) -> JudgeRequest:
-    """Return what to ask the target, or raise a WorkRefused that says why it is not asked. Nothing is written."""
-    return _request(context, asked, _pinned_models(session, context, item, asked, now=now))
-
-
-def _request(context: SessionContext, asked: AttemptInput, versions: Iterable[str]) -> JudgeRequest:
-    holder = str(context.work.public_id)
-    return JudgeRequest(context.spec, context.open_round.number, tuple(versions), asked.fields, asked.target, holder)
-
-
-def _pinned_models(
-    session: Session, context: SessionContext, item: CreationItem, asked: AttemptInput, *, now: datetime
 ) -> dict[str, int]:
     """Return the ids of the versions to ask, by their names and in their order; WorkRefused if none is asked."""
+    _require_attempt(context, item, asked, now=now)
+    return pinned_models(session, context.open_round)
+
+
+def judge_request(context: SessionContext, asked: AttemptInput, pinned: Mapping[str, int]) -> JudgeRequest:
+    """Return what to ask the round's pinned versions."""
+    holder = str(context.work.public_id)
+    return JudgeRequest(context.spec, context.open_round.number, tuple(pinned), asked.fields, asked.target, holder)
+
+
+def _require_attempt(context: SessionContext, item: CreationItem, asked: AttemptInput, *, now: datetime) -> None:
+    """Raise a WorkRefused unless the target can be asked about this input."""
     context.require_open(now)
     item.require_unwritten()
     item.require_not_written_elsewhere()
@@ -243,7 +256,6 @@ def _pinned_models(
             else f"all {most} attempts for this example are used"
         )
         raise errors.NoAttemptsLeft(f"{used}; submit one of your texts, or skip this one", hint=errors.SKIP_ITEM)
-    return pinned_models(session, context.open_round)
 
 
 def record_attempt(
@@ -252,21 +264,22 @@ def record_attempt(
     item: CreationItem,
     asked: AttemptInput,
     verdict: Verdict,
+    pinned: Mapping[str, int],
     *,
     latency_us: int,
     now: datetime,
 ) -> Attempt:
     """Store an attempt with its verdict. The session must be locked; everything is checked again.
 
-    Of two equal attempts at the same time, both return the one that is stored.
+    `pinned` are the versions that were asked: those of an open round never change. Of two equal attempts at the same
+    time, both return the one that is stored.
     """
     context.require_open(now)
     known = item.attempt_on(asked)
     if known is not None:
         return known
-    pinned = _pinned_models(session, context, item, asked, now=now)
-    request = _request(context, asked, pinned)
-    check_verdict(context.spec, verdict, request.fields, request.target, request.versions)
+    _require_attempt(context, item, asked, now=now)
+    check_verdict(context.spec, verdict, asked.fields, asked.target, tuple(pinned))
     attempt = new_attempt(
         verdict,
         task_id=context.hit.task_id,
@@ -309,8 +322,7 @@ def is_written_elsewhere(session: Session, spec: TaskSpec, row: WorkItem) -> boo
     """Whether the worker has an example on the item's context by another page, if the task takes only one."""
     if spec.work.repeat_context:
         return False
-    of_item = {"worker_id": row.worker_id, "context_id": row.context_id or 0, "session_id": row.session_id}
-    return session.scalar(_WRITTEN_ELSEWHERE, of_item) is not None
+    return bool(session.scalar(_IS_WRITTEN_ELSEWHERE, {"id": row.id}))
 
 
 # Built once: each request about an example runs them.
@@ -321,30 +333,39 @@ _IN_ITEM = (
 )
 _ATTEMPTS = select(Attempt).where(*_IN_ITEM).order_by(Attempt.number)
 _OF_ITEM = and_(
-    Example.session_id == bindparam("session_id"), Example.session_id.is_not(None), Example.item == bindparam("item")
+    Example.session_id == WorkItem.session_id, Example.session_id.is_not(None), Example.item == WorkItem.item
 )
+_OTHER, _OTHER_PAGE = aliased(Example), aliased(WorkSession)
+# Two pages can show one context: a newer page takes over what only the worker's own other pages hold.
+_WRITTEN_ELSEWHERE = (
+    select(_OTHER.id)
+    .outerjoin(_OTHER_PAGE, _OTHER_PAGE.id == _OTHER.session_id)
+    .where(
+        _OTHER.author_id == WorkItem.worker_id,
+        equals_unindexed(_OTHER.context_id, WorkItem.context_id),
+        or_(_OTHER.session_id.is_(None), _OTHER.session_id != WorkItem.session_id),
+        or_(_OTHER.status != ExampleStatus.UNCONFIRMED, _OTHER_PAGE.status.in_(VALID_SESSIONS)),
+    )
+    .correlate(WorkItem)
+    .exists()
+)
+_IS_WRITTEN_ELSEWHERE = select(_WRITTEN_ELSEWHERE).select_from(WorkItem).where(WorkItem.id == bindparam("id"))
 _CONTEXT_AND_EXAMPLE = (
-    select(Context, Example).outerjoin(Example, _OF_ITEM).where(Context.id == bindparam("context_id"))
+    select(Context, Example, _WRITTEN_ELSEWHERE)
+    .select_from(WorkItem)
+    .join(Context, Context.id == WorkItem.context_id)
+    .outerjoin(Example, _OF_ITEM)
+    .where(WorkItem.id == bindparam("id"))
 )
-_ITEM_OF_PAGE = (
-    select(WorkItem, Hit, Round, Context, Example)
+_ITEM = (
+    select(WorkItem, WorkSession, Hit, Round, Context, Example, _WRITTEN_ELSEWHERE)
     .join(WorkSession, WorkSession.id == WorkItem.session_id)
     .join(Hit, Hit.id == WorkSession.hit_id)
     .outerjoin(Round, Round.id == Hit.round_id)
     .outerjoin(Context, Context.id == WorkItem.context_id)
     .outerjoin(Example, _OF_ITEM)
-    .where(WorkItem.session_id == bindparam("session_id"), WorkItem.item == bindparam("item"))
+    .where(WorkItem.item == bindparam("item"))
     .execution_options(populate_existing=True)
 )
-# Two pages can show one context: a newer page takes over what only the worker's own other pages hold.
-_WRITTEN_ELSEWHERE = (
-    select(Example.id)
-    .outerjoin(WorkSession, WorkSession.id == Example.session_id)
-    .where(
-        Example.author_id == bindparam("worker_id"),
-        equals_unindexed(Example.context_id, bindparam("context_id", type_=Example.context_id.type)),
-        or_(Example.session_id.is_(None), Example.session_id != bindparam("session_id")),
-        or_(Example.status != ExampleStatus.UNCONFIRMED, WorkSession.status.in_(VALID_SESSIONS)),
-    )
-    .limit(1)
-)
+_ITEM_OF_PAGE = _ITEM.where(WorkItem.session_id == bindparam("page"))
+_ITEM_OF_PUBLIC_ID = _ITEM.where(WorkSession.public_id == bindparam("page"))

@@ -85,15 +85,21 @@ def lease_contexts(
 
 def end_lease(session: Session, work: WorkSession, context_id: int | None, outcome: LeaseEnd, *, now: datetime) -> None:
     """End the session's lease on that context."""
-    held = select(Lease).where(
-        Lease.session_id == work.id,
+    session.flush()
+    session.execute(_END_LEASE, {"page": work.id, "leased": context_id, "now": now, "how": outcome})
+
+
+_END_LEASE = (
+    update(Lease)
+    .where(
+        Lease.session_id == bindparam("page"),
         Lease.session_id.is_not(None),
-        Lease.context_id == context_id,
+        Lease.context_id == bindparam("leased"),
         Lease.ended_at.is_(None),
     )
-    for lease in session.scalars(held):
-        lease.ended_at, lease.outcome = now, outcome
-    session.flush()
+    .values(ended_at=bindparam("now"), outcome=bindparam("how"))
+    .execution_options(synchronize_session=False)
+)
 
 
 def label_counts(session: Session, round: Round, *, now: datetime) -> dict[str, int]:

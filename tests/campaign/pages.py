@@ -31,11 +31,13 @@ from round_manager.models import (
     ensure_worker,
 )
 from round_manager.services import work as work_services
+from round_manager.tasks.rounds import pinned_models
 from round_manager.work.attempts import (
     CreationItem,
     PageInput,
     check_attempt,
     creation_items,
+    judge_request,
     lock_item,
     record_attempt,
 )
@@ -109,13 +111,15 @@ class PageWork(ExampleInputs):
         """Return what the model would be asked, after every check."""
         with self.store.write() as session:
             at, shown = lock_item(session, work, item)
-            return check_attempt(session, at, shown, shown.input_of(written), now=self.now)
+            asked = shown.input_of(written)
+            return judge_request(at, asked, check_attempt(session, at, shown, asked, now=self.now))
 
     def record_attempt(self, work: WorkSession, written: PageInput, verdict: Verdict, item: int = 0) -> Attempt:
         """Store the attempt with this verdict."""
         with self.store.write() as session:
             at, shown = lock_item(session, work, item)
-            return record_attempt(session, at, shown, shown.input_of(written), verdict, latency_us=900, now=self.now)
+            asked, pinned = shown.input_of(written), pinned_models(session, at.open_round)
+            return record_attempt(session, at, shown, asked, verdict, pinned, latency_us=900, now=self.now)
 
     def ask_target(self, work: WorkSession, text: str | PageInput, item: int = 0) -> Attempt:
         """Make an attempt as the page makes it."""
