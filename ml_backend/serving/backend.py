@@ -1,7 +1,6 @@
 """The ML backend: its configuration, the packs it serves, one serving process, and the server of several."""
 
 import logging
-import os
 import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -75,11 +74,6 @@ class PackCatalogue(Mapping[str, Pack]):
                     log.warning("a task is not served", extra={"data": {"task": task, "error": str(error)}})
                 self._errors[task] = str(error)
         return task in self._packs
-
-
-def cores() -> int:
-    """Return the number of processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,11 @@ class Workers:
     limits: ConnectionLimits = DEFAULT_LIMITS
 
 
+def cores() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class WorkerProcess(Protocol):
     """What one worker process serves."""
 

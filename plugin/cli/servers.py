@@ -27,6 +27,7 @@ UNPROTECTED = """\
 any program on this machine can ask the model and store attempts; set ml_backend_auth or --auth to require a password, \
 and run `outfox labelstudio connect TASK` again"""
 WEB_THREADS = 16
+MOST_WEB_PROCESSES = 4
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -84,8 +85,8 @@ def ml_backend(
     """Serve live verdicts to Label Studio until Ctrl-C. The address of a task is http://HOST:PORT/tasks/TASK."""
     from ml_backend.registry.model_pool import ModelLoader, ModelPool
     from ml_backend.serving.auth import BasicAuth
-    from ml_backend.serving.backend import BackendConfig, cores, serve
-    from ml_backend.serving.processes import Address
+    from ml_backend.serving.backend import BackendConfig, serve
+    from ml_backend.serving.processes import Address, cores
 
     settings = app.settings
     if (where or settings.registry_location) == str(settings.home_path / "models"):
@@ -150,7 +151,11 @@ def _served_packs(
 @click.command()
 @HOST
 @port_option(8000)
-@click.option("--workers", type=click.IntRange(1, 64), default=1, help="Processes.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 64),
+    help="Processes. Default: one for each core on PostgreSQL, at most 4; 1 on SQLite, which has one writer at a time.",
+)
 @click.option(
     "--sync-every",
     type=click.FloatRange(0, 86_400),
@@ -160,20 +165,21 @@ def _served_packs(
 )
 @click.option("--grace", type=click.IntRange(8, 600), default=30, help="Seconds to finish requests on shutdown.")
 @click.pass_obj
-def serve(app: Application, host: str, port: int, workers: int, sync_every: float, grace: int) -> None:
+def serve(app: Application, host: str, port: int, workers: int | None, sync_every: float, grace: int) -> None:
     """Serve the web app until Ctrl-C: workers' pages, frozen rounds, attempts, webhooks, health and metrics.
 
     HITs show its pages: workers' browsers must reach it at the setting web_url, and only the sites of the setting
     crowd_site_url can show them in a frame. See docs/worker-pages.md.
     """
-    from ml_backend.serving.processes import Address, Workers, serve_processes
+    from ml_backend.serving.processes import Address, Workers, cores, serve_processes
     from ml_backend.verdict import VerdictSigner
     from plugin.crowd import frame_problem
     from plugin.web.app import ServeProcess, work_pages
 
     # Report a missing or outdated database, a weak secret or an invalid setting here, not in every response.
-    with app.open_store():
-        pass
+    with app.open_store() as store:
+        has_one_writer = store.engine.dialect.name == "sqlite"
+    workers = workers or (1 if has_one_writer else min(cores(), MOST_WEB_PROCESSES))
     VerdictSigner(app.settings.signing_secrets())
     work_pages(app)
 

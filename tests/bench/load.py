@@ -74,7 +74,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=SECONDS, help="of a stage without think time")
     parser.add_argument("--think", type=float, default=THINK_SECONDS)
     parser.add_argument("--think-seconds", type=float, default=THINK_STAGE_SECONDS, help="of a stage with think time")
-    parser.add_argument("--processes", type=int, default=1, help="of `outfox serve`")
+    parser.add_argument("--processes", type=int, help="of `outfox serve`; default: its own")
     chosen = parser.parse_args()
     began, found, lost = time.monotonic(), dict[str, list[LoadResult]](), 0
     with tempfile.TemporaryDirectory() as folder:

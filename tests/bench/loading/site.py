@@ -75,8 +75,8 @@ class LoadSite:
 
 
 @contextmanager
-def load_site(home: Path, database: str, workers: int) -> Iterator[LoadSite]:
-    """Run the servers on an empty database until the end of the block; `workers` are the processes of the web app."""
+def load_site(home: Path, database: str, processes: int | None = None) -> Iterator[LoadSite]:
+    """Run the servers on an empty database until the end of the block; `processes` are those of the web app."""
     home.mkdir(parents=True)
     ports = free_port(), free_port()
     settings = Settings(
@@ -93,7 +93,8 @@ def load_site(home: Path, database: str, workers: int) -> Iterator[LoadSite]:
     environment = {f"OUTFOX_{name.upper()}": str(value) for name, value in settings.model_dump().items()}
     environment = {**os.environ, **environment, "PYTHONPATH": str(ROOT)}
     backend = Server(["ml-backend"], ports[0], environment, home / "ml-backend.log")
-    web = Server(["serve", "--sync-every", "0", "--workers", str(workers)], ports[1], environment, home / "serve.log")
+    number = [] if processes is None else ["--workers", str(processes)]
+    web = Server(["serve", "--sync-every", "0", *number], ports[1], environment, home / "serve.log")
     with ExitStack() as stack:
         store = stack.enter_context(open_store(settings.database, upgrade=True))
         pack = _open_round(store, settings)
