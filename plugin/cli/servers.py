@@ -26,7 +26,8 @@ no task has a pinned model yet; each is served as soon as it has one: `outfox mo
 UNPROTECTED = """\
 any program on this machine can ask the model and store attempts; set ml_backend_auth or --auth to require a password, \
 and run `outfox labelstudio connect TASK` again"""
-WEB_THREADS = 16
+# With more threads in a process, each waits longer for the interpreter while it holds a lock of the database.
+WEB_THREADS = 5
 MOST_WEB_PROCESSES = 4
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

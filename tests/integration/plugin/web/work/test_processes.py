@@ -1,12 +1,17 @@
 """The workers' pages as `outfox serve` serves them, a process that can be killed at any moment."""
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import pytest
 import requests
 
 from plugin.server_process import free_port
 from round_manager.models import Attempt, Example
+from round_manager.work.leases import lock_task
+from tests.fakes.http_server import RunningServer
 from tests.integration.plugin.web.serving import Serving, serving
 from tests.integration.plugin.web.work.work_site import SUBMIT_TO, Page, WorkSite, setup_in
 
@@ -47,3 +52,41 @@ def test_a_restart_between_any_two_steps_loses_and_duplicates_nothing(site: Work
         assert page.post("/finish") == form
         assert setup_in(requests.get(address, timeout=30))["error"] is None
     assert [len(site.campaign.rows(kind)) for kind in (Attempt, Example)] == [1, 1]
+
+
+def test_pages_that_wait_to_be_opened_do_not_delay_others(site: WorkSite) -> None:
+    campaign, page = site.campaign, site.open("W-early")
+    page.state()
+    addresses = [_address(site, f"W{number}") for number in range(6)]
+    with RunningServer(site.new_app(), at_once=2) as server, ThreadPoolExecutor(len(addresses)) as threads:
+        page.elsewhere = f"http://127.0.0.1:{server.port}"
+        with campaign.store.write() as session:
+            # As long as somebody uploads contexts, for example.
+            lock_task(session, campaign.task.id)
+            opened = [
+                threads.submit(requests.get, one.replace(site.web.url, page.elsewhere), timeout=30) for one in addresses
+            ]
+            time.sleep(0.5)
+            assert page.call("GET", "/state", timeout=10).status_code == 200
+            assert not any(one.done() for one in opened)
+        assert {one.result().status_code for one in opened} == {200}
+
+
+def test_a_page_that_cannot_be_opened_in_time_can_be_tried_again(
+    site: WorkSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plugin.web.work.page.OPENING_SECONDS", 0.2)
+    first, second = (_address(site, worker) for worker in ("W1", "W2"))
+    with ThreadPoolExecutor(1) as threads, site.campaign.store.write() as session:
+        lock_task(session, site.campaign.task.id)
+        waiting = threads.submit(requests.get, first, timeout=30)
+        time.sleep(0.5)
+        late = requests.get(second, timeout=30)
+        assert (late.status_code, setup_in(late)["error"]["code"]) == (503, "store_busy")
+    assert waiting.result().status_code == 200
+    assert requests.get(second, timeout=30).status_code == 200
+
+
+def _address(site: WorkSite, worker: str) -> str:
+    told = {"assignmentId": f"A-{worker}", "workerId": worker, "turkSubmitTo": SUBMIT_TO}
+    return site.address(site.campaign.add_hit(), **told)

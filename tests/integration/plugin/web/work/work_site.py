@@ -93,7 +93,7 @@ class WorkSite:
         )
         self.limits: PageLimits | None = None
         self._application = self._new_application()
-        self.web = AppServer(self._app(), port)
+        self.web = AppServer(self.new_app(), port)
         self.links = HitLinks(self.settings.hit_pages, self.settings.signing_secrets())
 
     def use_machine_clock(self) -> None:
@@ -104,7 +104,7 @@ class WorkSite:
         """Replace the web app with a new process, which has none of the old one's memory."""
         self._application.lazy_store.close()
         self._application = self._new_application()
-        self.web.exchange(self._app())
+        self.web.exchange(self.new_app())
 
     def close(self) -> None:
         self.web.stop()
@@ -137,7 +137,8 @@ class WorkSite:
         told = {"assignmentId": f"AS-{chosen.key}", "hitId": "H", "workerId": worker, "turkSubmitTo": SUBMIT_TO, **told}
         return Page(self, chosen, setup_in(self.get(chosen, **told)))
 
-    def _app(self) -> Any:
+    def new_app(self) -> Any:
+        """Return the web app as a process of its own would start it."""
         store = self._application.lazy_store
         pages = work_pages(self._application, self.limits)
         return web_app(
