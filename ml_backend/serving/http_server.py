@@ -4,6 +4,7 @@ docs/server.md says why it is made of these parts.
 """
 
 import asyncio
+import re
 import resource
 import socket
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,8 @@ from ml_backend.serving.request_threads import RequestThreads
 from ml_backend.serving.wsgi_bridge import WsgiBridge
 
 BACKLOG = 1_024
+# The health of a server, and of a task of the ML backend.
+HEALTH = re.compile(r"(?:/tasks/[^/]+(?:/rounds/[^/]+)?)?/health/?")
 HEALTH_THREADS = 2
 KEEP_ALIVE_SECONDS = 30
 CHECK_SECONDS = 1.0
@@ -30,17 +33,24 @@ RESERVED_FILES = 256
 class HttpServer(uvicorn.Server):
     """Serves a WSGI application, `at_once` requests at a time, and questions for its health beside them.
 
-    Set `should_exit` to stop it.
-
-    When it stops, it finishes the current requests within `grace` seconds.
+    Requests whose path matches the pattern `one_by_one` are answered one after the other, also beside the others. Set
+    `should_exit` to stop it. When it stops, it finishes the current requests within `grace` seconds.
     """
 
     def __init__(
-        self, app: WSGIApplication, at_once: int, *, grace: int, limits: ConnectionLimits = DEFAULT_LIMITS
+        self,
+        app: WSGIApplication,
+        at_once: int,
+        *,
+        grace: int,
+        limits: ConnectionLimits = DEFAULT_LIMITS,
+        one_by_one: str = "",
     ) -> None:
-        self._threads = RequestThreads(at_once)
-        self._health_threads = RequestThreads(HEALTH_THREADS)
-        self._bridge = WsgiBridge(app, self._threads, self._health_threads)
+        lanes = {HEALTH: RequestThreads(HEALTH_THREADS)}
+        if one_by_one:
+            lanes[re.compile(one_by_one)] = RequestThreads(1)
+        self._threads = [RequestThreads(at_once), *lanes.values()]
+        self._bridge = WsgiBridge(app, self._threads[0], lanes)
         limits = replace(limits, connections=_allow_files(limits.connections))
         super().__init__(
             uvicorn.Config(
@@ -81,8 +91,8 @@ class HttpServer(uvicorn.Server):
             await self.serve(sockets)
         finally:
             ticking.cancel()
-            self._threads.close()
-            self._health_threads.close()
+            for one in self._threads:
+                one.close()
 
     async def _tick(self, on_tick: Callable[[], None]) -> None:
         """Run while the server is stopping, too."""

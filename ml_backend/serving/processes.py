@@ -58,13 +58,17 @@ class Address:
 
 @dataclass(frozen=True)
 class Workers:
-    """The worker processes: their name and number, the requests each answers at once, and the seconds to shut down."""
+    """The worker processes: their name and number, the requests each answers at once, and the seconds to shut down.
+
+    Requests whose path matches the pattern `one_by_one` are answered one after the other, beside the others.
+    """
 
     name: str
     count: int
     threads: int
     grace: int
     limits: ConnectionLimits = DEFAULT_LIMITS
+    one_by_one: str = ""
 
 
 def cores() -> int:
@@ -109,7 +113,7 @@ class _Application(BaseApplication):  # type: ignore[misc]
         self._start_worker = start_worker
         self._sidecar = sidecar
         self._folder = folder
-        self.limits = workers.limits
+        self.workers = workers
         self._worker: WorkerProcess | None = None
         self._settings: dict[str, Any] = {
             "bind": f"fd://{descriptor}",
@@ -190,8 +194,11 @@ class _Worker(Worker):  # type: ignore[misc]
 
     def run(self) -> None:
         """Serve until a signal; called by gunicorn."""
-        limits, grace = self.app.limits, self.cfg.graceful_timeout
-        self._server = HttpServer(self.wsgi, self.cfg.threads, grace=grace, limits=limits)
+        workers: Workers = self.app.workers
+        grace = self.cfg.graceful_timeout
+        self._server = HttpServer(
+            self.wsgi, workers.threads, grace=grace, limits=workers.limits, one_by_one=workers.one_by_one
+        )
         if self.alive:
             self._server.serve_on([one.sock for one in self.sockets], self._tick)
 

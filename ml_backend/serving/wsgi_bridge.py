@@ -9,7 +9,7 @@ import json
 import logging
 import re
 import sys
-from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,8 +26,6 @@ MAX_KNOWN_NAMES, MAX_KNOWN_NAME = 1_000, 64
 NO_CONTENT, NOT_MODIFIED = 204, 304
 _FAILED = b'{"error":"the server failed; its log says where","code":"internal_error","retry":true,"hint":null}'
 _UNPREFIXED = ("CONTENT_TYPE", "CONTENT_LENGTH")
-# The health of a server, and of a task of the ML backend.
-_HEALTH = re.compile(r"(?:/tasks/[^/]+(?:/rounds/[^/]+)?)?/health/?")
 
 _log = logging.getLogger(__name__)
 
@@ -80,13 +78,15 @@ class _Reply:
 class WsgiBridge:
     """The ASGI application that uvicorn calls; it answers with a WSGI application.
 
-    `health_threads` answer questions for the server's health, so that these never wait for other requests.
+    Requests whose path matches a pattern of `lanes` have threads of their own, and wait for no others.
     """
 
-    def __init__(self, app: WSGIApplication, threads: RequestThreads, health_threads: RequestThreads) -> None:
+    def __init__(
+        self, app: WSGIApplication, threads: RequestThreads, lanes: Mapping[re.Pattern[str], RequestThreads]
+    ) -> None:
         self._app = app
         self._threads = threads
-        self._health_threads = health_threads
+        self._lanes = lanes
         self._names: dict[bytes, str] = {}
         self._memory = BodyMemory()
         self._streams: set[asyncio.Task[Any]] = set()
@@ -94,7 +94,8 @@ class WsgiBridge:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request."""
-        threads = self._health_threads if _HEALTH.fullmatch(scope["path"]) else self._threads
+        path = scope["path"]
+        threads = next((one for pattern, one in self._lanes.items() if pattern.fullmatch(path)), self._threads)
         reply = _Reply()
         with RequestBody(self._memory) as body:
             refusal = await body.receive(receive)

@@ -29,6 +29,9 @@ and run `outfox labelstudio connect TASK` again"""
 # With more threads in a process, each waits longer for the interpreter while it holds a lock of the database.
 WEB_THREADS = 5
 MOST_WEB_PROCESSES = 4
+# Openings of a task wait for each other in the database. If each kept a thread and a connection while it waits, none
+# would be left for requests that need not wait.
+OPENINGS = r"/hits/[^/]+"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -197,4 +200,4 @@ def serve(app: Application, host: str, port: int, workers: int | None, sync_ever
     problem = frame_problem(app.settings)
     if problem:
         click.echo(f"warning: {problem}", err=True)
-    serve_processes(begin, listening, Workers("outfox-web", workers, WEB_THREADS, grace))
+    serve_processes(begin, listening, Workers("outfox-web", workers, WEB_THREADS, grace, one_by_one=OPENINGS))

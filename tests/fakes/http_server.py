@@ -19,10 +19,16 @@ PATIENCE = 30.0
 class RunningServer:
     """A server that answers until the end of the block."""
 
-    def __init__(self, app: WSGIApplication, at_once: int = 2, limits: ConnectionLimits = DEFAULT_LIMITS) -> None:
+    def __init__(
+        self,
+        app: WSGIApplication,
+        at_once: int = 2,
+        limits: ConnectionLimits = DEFAULT_LIMITS,
+        one_by_one: str = "",
+    ) -> None:
         self._listening = Address("127.0.0.1", 0).listen()
         self.port: int = self._listening.getsockname()[1]
-        self._server = HttpServer(app, at_once, grace=10, limits=limits)
+        self._server = HttpServer(app, at_once, grace=10, limits=limits, one_by_one=one_by_one)
         self._thread = threading.Thread(target=self._server.serve_on, args=([self._listening], lambda: None))
 
     def connect(self) -> socket.socket:

@@ -1,8 +1,7 @@
 """The page of a HIT: opened by its signed link in the marketplace's frame, with a session once it is accepted."""
 
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cache
@@ -11,10 +10,8 @@ from typing import Any, get_args
 from uuid import UUID
 
 from common.clock import Clock
-from common.locks import FairLock
 from crowd.profile import PageParameters
 from crowd.proof import ProofExpired, ProofInvalid, verify_acceptance
-from ml_backend.serving.request_threads import waiting_for_server
 from plugin.crowd import HitLinks
 from plugin.errors import PluginError, SettingsError
 from plugin.labelstudio.editor import editor_bundle
@@ -23,7 +20,6 @@ from plugin.web.work.access import MarketSite, OpenPage, PageLimits, PageTokens
 from plugin.web.work.errors import PageError, PageGone
 from plugin.web.work.page_json import quiz_items
 from round_manager.database.store import LazyStore
-from round_manager.errors import StoreBusyError
 from round_manager.labelstudio.projects import instructions_html
 from round_manager.models import HitKind
 from round_manager.services import work as services
@@ -35,8 +31,6 @@ from templates.payloads import Json, Template, sample_task, template_xml
 from templates.sections import Duplicates
 
 API = "/work"
-# How long a page waits for others that are being opened.
-OPENING_SECONDS = 20.0
 TEMPLATES: Mapping[HitKind, Template] = {HitKind.CREATE: "create", HitKind.VALIDATE: "validate"}
 
 
@@ -120,7 +114,6 @@ class HitPages:
     packs: PackCache
     clock: Clock
     limits: PageLimits
-    opening: FairLock = field(default_factory=FairLock)
 
     def setup(self, hit: str, query: Mapping[str, str]) -> Json:
         """Return the setup for the worker whom the marketplace names, or a preview."""
@@ -133,34 +126,16 @@ class HitPages:
             text = "this page was opened from a place that is not the marketplace; open the HIT there again"
             raise PageUnknown(text, hint=REOPEN_HIT)
         proven_at = self.acceptance.require(query)
-        with self._one_opening():
-            details, work = services.open_page(
-                context,
-                public_id,
-                visit.assignment_id,
-                visit.worker_id,
-                submit_to=visit.submit_to,
-                is_proven=proven_at is not None,
-                before_new=lambda: self.limits.open(public_id),
-            )
+        details, work = services.open_page(
+            context,
+            public_id,
+            visit.assignment_id,
+            visit.worker_id,
+            submit_to=visit.submit_to,
+            is_proven=proven_at is not None,
+            before_new=lambda: self.limits.open(public_id),
+        )
         return self._setup(details, OpenPage(work.public_id, visit.submit_to, proven_at))
-
-    @contextmanager
-    def _one_opening(self) -> Iterator[None]:
-        """Open one page at a time in this process; StoreBusyError if too many others are being opened.
-
-        Openings of a task wait for each other in the database anyway. There, each would keep a connection and a thread
-        from requests that need not wait.
-        """
-        if not self.opening.acquire(timeout=0):
-            with waiting_for_server():
-                is_mine = self.opening.acquire(timeout=OPENING_SECONDS)
-            if not is_mine:
-                raise StoreBusyError("too many pages are being opened; try again in a moment")
-        try:
-            yield
-        finally:
-            self.opening.release()
 
     def _checked(self, hit: str, key: str) -> UUID:
         try:

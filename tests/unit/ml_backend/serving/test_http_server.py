@@ -146,6 +146,19 @@ def test_event_streams_take_no_thread_and_end_when_the_server_stops(server: Runn
             assert read_all(one).endswith(b"0\r\n\r\n")
 
 
+def test_requests_that_are_answered_one_by_one_do_not_delay_others(app: App) -> None:
+    with RunningServer(app, at_once=1, one_by_one="/block") as server, ExitStack() as stack:
+        clients = [stack.enter_context(server.connect()) for _ in range(50)]
+        for one in clients:
+            one.sendall(GET % b"/block")
+        assert app.waiting.acquire(timeout=30)
+        assert server.get("/plain")[0] == 200
+        assert not app.waiting.acquire(timeout=0.2)
+        app.answer.set()
+        for one in clients:
+            read_until(one, b'{"waited":true}')
+
+
 def test_an_event_stream_ends_when_its_client_disconnects(app: App, server: RunningServer) -> None:
     with server.connect() as client:
         client.sendall(GET % b"/events")

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-import pytest
 import requests
 
+from plugin.cli.servers import OPENINGS
 from plugin.server_process import free_port
 from round_manager.models import Attempt, Example
 from round_manager.work.leases import lock_task
@@ -58,7 +58,7 @@ def test_pages_that_wait_to_be_opened_do_not_delay_others(site: WorkSite) -> Non
     campaign, page = site.campaign, site.open("W-early")
     page.state()
     addresses = [_address(site, f"W{number}") for number in range(6)]
-    with RunningServer(site.new_app(), at_once=2) as server, ThreadPoolExecutor(len(addresses)) as threads:
+    with RunningServer(site.new_app(), 2, one_by_one=OPENINGS) as server, ThreadPoolExecutor(len(addresses)) as threads:
         page.elsewhere = f"http://127.0.0.1:{server.port}"
         with campaign.store.write() as session:
             # As long as somebody uploads contexts, for example.
@@ -70,21 +70,6 @@ def test_pages_that_wait_to_be_opened_do_not_delay_others(site: WorkSite) -> Non
             assert page.call("GET", "/state", timeout=10).status_code == 200
             assert not any(one.done() for one in opened)
         assert {one.result().status_code for one in opened} == {200}
-
-
-def test_a_page_that_cannot_be_opened_in_time_can_be_tried_again(
-    site: WorkSite, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("plugin.web.work.page.OPENING_SECONDS", 0.2)
-    first, second = (_address(site, worker) for worker in ("W1", "W2"))
-    with ThreadPoolExecutor(1) as threads, site.campaign.store.write() as session:
-        lock_task(session, site.campaign.task.id)
-        waiting = threads.submit(requests.get, first, timeout=30)
-        time.sleep(0.5)
-        late = requests.get(second, timeout=30)
-        assert (late.status_code, setup_in(late)["error"]["code"]) == (503, "store_busy")
-    assert waiting.result().status_code == 200
-    assert requests.get(second, timeout=30).status_code == 200
 
 
 def _address(site: WorkSite, worker: str) -> str:
