@@ -34,9 +34,9 @@ TASK = "sentiment"
 SECRET = "the-secret-of-links-tokens-and-verdicts"
 KEY_SECRET = "the-secret-of-the-requesters-key"
 MARKET = "http://market.example:7500"
-# Workers do not share contexts, so that none of them runs out.
-CONTEXTS = 3_000
 HITS = 6_000
+# Pages do not share contexts: there are more of them than HITs.
+CONTEXTS = 8_000
 # A model of few rows answers as fast as one of many.
 EVERY = 4
 SECONDS_TO_START = 60.0
