@@ -27,7 +27,7 @@ UNPROTECTED = """\
 any program on this machine can ask the model and store attempts; set ml_backend_auth or --auth to require a password, \
 and run `outfox labelstudio connect TASK` again"""
 # With more threads in a process, each waits longer for the interpreter while it holds a lock of the database.
-WEB_THREADS = 5
+WEB_THREADS = 3
 MOST_WEB_PROCESSES = 4
 # Openings of a task wait for each other in the database. If each kept a thread and a connection while it waits, none
 # would be left for requests that need not wait.
