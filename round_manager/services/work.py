@@ -132,7 +132,9 @@ def open_page(
         is_known = session_start.has_session(session, _find_hit(session, hit), assignment, worker)
         is_overdue = sessions.has_overdue(session, now=context.now())
     if is_overdue:
-        end_overdue_work(context)
+        # Not all of it: after a long stop there may be much, and a worker waits.
+        with context.store.write() as session:
+            sessions.sweep(session, now=context.now())
     if not is_known:
         before_new()
     with context.store.write() as session:
