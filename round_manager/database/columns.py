@@ -2,11 +2,12 @@
 
 import json
 import secrets
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import JSON, BigInteger, ColumnElement, Dialect, Integer, SQLColumnExpression, Text
+from sqlalchemy import JSON, BigInteger, ColumnElement, Dialect, Integer, SQLColumnExpression, Text, literal
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.types import TypeDecorator
@@ -75,12 +76,23 @@ def public_id(now: datetime) -> UUID:
     return UUID(int=value & ~(0x3 << 62) | 0x2 << 62)
 
 
-def equals_unindexed(column: InstrumentedAttribute[Any], value: int | SQLColumnExpression[Any]) -> ColumnElement[Any]:
+def equals_unindexed(
+    column: InstrumentedAttribute[Any] | ColumnElement[Any], value: int | SQLColumnExpression[Any]
+) -> ColumnElement[Any]:
     """Return the condition `column = value` in a form that does not use an index on the column.
 
     SQLite keeps no statistics here and might otherwise scan a whole round instead of using a more selective index.
     """
     return (column + 0) == value
+
+
+def is_in(column: Any, values: Iterable[Any]) -> ColumnElement[bool]:
+    """Return the condition `column IN (values)` for a statement that is built once and run often.
+
+    SQLAlchemy's own form writes the list into the SQL each time, because the next list may be longer.
+    """
+    found: ColumnElement[bool] = column.in_([literal(value, column.type) for value in values])
+    return found
 
 
 def json_text(value: Any) -> str:

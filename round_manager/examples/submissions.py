@@ -7,14 +7,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import or_, select
+from sqlalchemy import bindparam, or_, select
 from sqlalchemy.orm import Session
 
 from ml_backend.errors import VerdictError
 from ml_backend.hashing import json_sha256
 from ml_backend.text import normalise
 from ml_backend.verdict import Verdict
-from round_manager.database.columns import equals_unindexed, json_text, public_id
+from round_manager.database.columns import equals_unindexed, is_in, json_text, public_id
 from round_manager.errors import BadValueError, StaleVerdict, SubmissionRefused
 from round_manager.examples.attempts import link_attempts, unclaimed_attempts
 from round_manager.models import (
@@ -271,20 +271,29 @@ def is_duplicate(session: Session, round: Round, submission: Submission) -> bool
 
     The author's row is locked: of two equal submissions at the same time, one sees the other.
     """
-    session.execute(select(Worker.id).where(Worker.id == submission.author_id).with_for_update(key_share=True))
-    same = (
-        select(Example.id)
-        .outerjoin(WorkSession, WorkSession.id == Example.session_id)
-        .where(
-            Example.task_id == round.task_id,
-            Example.content_sha256 == content_sha256(spec_of(round), submission.fields),
-            equals_unindexed(Example.round_id, round.id),
-            equals_unindexed(Example.author_id, submission.author_id),
-            Example.status != ExampleStatus.WITHDRAWN,
-            or_(Example.session_id.is_(None), WorkSession.status.in_(VALID_SESSIONS)),
-        )
+    author = {"author": submission.author_id}
+    session.execute(_LOCK_AUTHOR, author)
+    content = content_sha256(spec_of(round), submission.fields)
+    same = {**author, "task": round.task_id, "round": round.id, "content": content}
+    return session.scalar(_SAME_TEXT, same) is not None
+
+
+# Built once, and without the mapped classes: each submission of a page runs them.
+_WORKERS, _EXAMPLES, _SESSIONS = Worker.__table__, Example.__table__, WorkSession.__table__
+_LOCK_AUTHOR = select(_WORKERS.c.id).where(_WORKERS.c.id == bindparam("author")).with_for_update(key_share=True)
+_SAME_TEXT = (
+    select(_EXAMPLES.c.id)
+    .outerjoin(_SESSIONS, _SESSIONS.c.id == _EXAMPLES.c.session_id)
+    .where(
+        _EXAMPLES.c.task_id == bindparam("task"),
+        _EXAMPLES.c.content_sha256 == bindparam("content"),
+        equals_unindexed(_EXAMPLES.c.round_id, bindparam("round")),
+        equals_unindexed(_EXAMPLES.c.author_id, bindparam("author")),
+        _EXAMPLES.c.status != ExampleStatus.WITHDRAWN,
+        or_(_EXAMPLES.c.session_id.is_(None), is_in(_SESSIONS.c.status, VALID_SESSIONS)),
     )
-    return session.scalar(same.limit(1)) is not None
+    .limit(1)
+)
 
 
 def _check_context(session: Session, round: Round, spec: TaskSpec, submission: Submission) -> None:

@@ -244,9 +244,15 @@ def add_worker(session: Session, marketplace: str, external_id: str, *, now: dat
     """Create a worker, and return them; if another process does so at the same moment, return theirs."""
     wanted = select(Worker).where(Worker.marketplace == marketplace, Worker.external_id == external_id)
     new = {"marketplace": marketplace, "external_id": external_id, "first_seen_at": now}
-    insert = postgresql.insert if session.get_bind().dialect.name == "postgresql" else sqlite.insert
-    added = session.scalar(insert(Worker).values(new).on_conflict_do_nothing().returning(Worker))
+    added = session.scalar(_ADD_WORKER[session.get_bind().dialect.name], new)
     return added or session.scalars(wanted).one()
+
+
+# Built once: each first page of a worker runs one of them.
+_ADD_WORKER: dict[str, Any] = {
+    "postgresql": postgresql.insert(Worker).on_conflict_do_nothing().returning(Worker),
+    "sqlite": sqlite.insert(Worker).on_conflict_do_nothing().returning(Worker),
+}
 
 
 class Qualification(table.Numbered):

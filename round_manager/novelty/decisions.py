@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, bindparam, exists, select
 from sqlalchemy.orm import Session
 
+from round_manager.database.columns import is_in
 from round_manager.models import (
     VALID_SESSIONS,
     Assignment,
@@ -46,17 +47,18 @@ NOT_COUNTED = (ExampleStatus.UNCONFIRMED, ExampleStatus.WITHDRAWN)
 # The number of a worker's own unconfirmed examples, the newest, that a warning compares with.
 MOST_OWN = 100
 SECTION = "duplicates"
-# Built once: each attempt on a page runs it.
+# On the tables themselves, which costs half as much: each attempt on a page runs it.
+_EXAMPLES, _SESSIONS = Example.__table__, WorkSession.__table__
 _UNCONFIRMED_OF = (
-    select(Example.public_id, Example.fields)
-    .join(WorkSession, WorkSession.id == Example.session_id)
+    select(_EXAMPLES.c.public_id, _EXAMPLES.c.fields)
+    .join(_SESSIONS, _SESSIONS.c.id == _EXAMPLES.c.session_id)
     .where(
-        Example.status == ExampleStatus.UNCONFIRMED,
-        Example.author_id == bindparam("author_id"),
-        Example.round_id == bindparam("round_id"),
-        WorkSession.status.in_(VALID_SESSIONS),
+        _EXAMPLES.c.status == ExampleStatus.UNCONFIRMED,
+        _EXAMPLES.c.author_id == bindparam("author_id"),
+        _EXAMPLES.c.round_id == bindparam("round_id"),
+        is_in(_SESSIONS.c.status, VALID_SESSIONS),
     )
-    .order_by(Example.id.desc())
+    .order_by(_EXAMPLES.c.id.desc())
     .limit(MOST_OWN)
 )
 

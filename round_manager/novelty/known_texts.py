@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, text
 from sqlalchemy.orm import Session
 
+from round_manager.database.columns import Id
 from round_manager.models import Duplicate, Example, KnownText, TextKey
 from round_manager.novelty.measure import (
     BANDS,
@@ -28,20 +29,22 @@ SEED, CONTEXT = "seed:", "context:"
 MOST_COMPARED = 40
 AT_ONCE = 2_000
 LOCK = 0x6F75_7466
-# Built once: each attempt on a page runs them.
+# Without the mapped classes, whose rows cost more than reading or storing them: a seed has ten thousand keys, and each
+# attempt on a page runs the queries.
+_TEXTS, _KEYS = KnownText.__table__, TextKey.__table__
+_KEY_NAMES = [f"key_{number}" for number in range(BANDS + 1)]
 _SHARING_KEYS = (
-    select(TextKey.text_id)
-    .where(TextKey.task_id == bindparam("task_id"), TextKey.key.in_(bindparam("keys", expanding=True)))
-    .group_by(TextKey.text_id)
-    .order_by(func.count().desc(), TextKey.text_id)
+    select(_KEYS.c.text_id)
+    .where(_KEYS.c.task_id == bindparam("task_id"), _KEYS.c.key.in_([bindparam(name, type_=Id) for name in _KEY_NAMES]))
+    .group_by(_KEYS.c.text_id)
+    .order_by(func.count().desc(), _KEYS.c.text_id)
     .limit(MOST_COMPARED)
 )
 _OF_IDS = (
-    select(KnownText.id, KnownText.name, KnownText.example_id, KnownText.context, KnownText.text)
-    .where(KnownText.id.in_(bindparam("ids", expanding=True)))
-    .order_by(KnownText.id)
+    select(_TEXTS.c.id, _TEXTS.c.name, _TEXTS.c.example_id, _TEXTS.c.context, _TEXTS.c.text)
+    .where(_TEXTS.c.id.in_(bindparam("ids", expanding=True)))
+    .order_by(_TEXTS.c.id)
 )
-_TEXTS, _KEYS = KnownText.metadata.tables[KnownText.__tablename__], TextKey.metadata.tables[TextKey.__tablename__]
 
 
 @dataclass(frozen=True)
@@ -90,8 +93,9 @@ def similar_texts(session: Session, task_id: int, measured: MeasuredText, near: 
     Without its context, a text is compared with those of the contexts: only the same one counts, because a small change
     of a premise, for example, is a fair hypothesis.
     """
-    bare = [] if measured.bare_key is None else [measured.bare_key]
-    ids = session.scalars(_SHARING_KEYS, {"task_id": task_id, "keys": [*measured.keys, *bare]}).all()
+    bare = measured.keys[0] if measured.bare_key is None else measured.bare_key
+    keys = dict(zip(_KEY_NAMES, (*measured.keys, bare), strict=True))
+    ids = session.scalars(_SHARING_KEYS, {"task_id": task_id, **keys}).all()
     found = []
     for text_id, name, example_id, context, known in session.execute(_OF_IDS, {"ids": ids}) if ids else ():
         if known == measured.text and (context == measured.context or name.startswith(CONTEXT)):
@@ -103,7 +107,6 @@ def similar_texts(session: Session, task_id: int, measured: MeasuredText, near: 
 
 def add_texts(session: Session, task_id: int, texts: Sequence[NewText]) -> None:
     """Add texts to the index."""
-    # Without the mapped classes: a seed has ten thousand keys, and the mapping takes longer than storing them.
     connection = session.connection()
     for first in range(0, len(texts), AT_ONCE):
         some = texts[first : first + AT_ONCE]

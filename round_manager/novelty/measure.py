@@ -131,15 +131,17 @@ def measured_texts(texts: Sequence[str], contexts: Sequence[str | None]) -> list
     normal = pa.array([normal_text(text) for text in texts], pa.string())
     numbers = np.array([context_number(context or NO_CONTEXT) for context in contexts], np.uint64)
     keys = np.column_stack(band_keys(normal, numbers, BANDS)).view(np.int64).tolist()
-    bare = np.full(len(texts), context_number(NO_CONTEXT), np.uint64)
-    (bare_keys,) = band_keys(normal, bare, 1)
+    bare_keys: list[int | None] = [None] * len(texts)
+    if any(context is not None for context in contexts):
+        (found,) = band_keys(normal, np.full(len(texts), context_number(NO_CONTEXT), np.uint64), 1)
+        known = zip(found.view(np.int64).tolist(), contexts, strict=True)
+        bare_keys = [None if context is None else key for key, context in known]
     return [
-        MeasuredText(text, number, tuple(own), None if context is None else bare_key)
-        for text, number, own, bare_key, context in zip(
-            normal.to_pylist(), numbers.view(np.int64).tolist(), keys, bare_keys.view(np.int64).tolist(), contexts,
-            strict=True,
+        MeasuredText(text, number, tuple(own), bare_key)
+        for text, number, own, bare_key in zip(
+            normal.to_pylist(), numbers.view(np.int64).tolist(), keys, bare_keys, strict=True
         )
-    ]  # fmt: skip
+    ]
 
 
 def normal_keys(normal: str, context: int) -> list[int]:

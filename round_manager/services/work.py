@@ -36,6 +36,7 @@ from round_manager.work import (
 from round_manager.work.attempts import CreationItem, ReadInput
 from round_manager.work.browsers import PageBrowser
 from round_manager.work.errors import HitReassigned, PageUnknown, TimeIsOver, WorkRefused
+from round_manager.work.item_cache import ItemCache
 from round_manager.work.leases import SWEPT_AT_ONCE
 from round_manager.work.sessions import SessionContext
 from round_manager.work.validation_work import Judgement, ValidationItem
@@ -211,29 +212,33 @@ def ask_target(
     mark: str,
     read: ReadInput,
     draft: Mapping[str, Any] | None,
+    items: ItemCache | None = None,
     before_asking: Callable[[SessionContext], None] = lambda _at: None,
 ) -> AttemptResult:
     """Put what is on the page to the target and store the attempt; the same input again uses no further attempt.
 
     Everything is checked before the model is asked, without a lock, and again in the transaction that stores the
     attempt: another window may have skipped the text meanwhile, or the time may be over. If there is a draft, it is
-    stored with the attempt, or on its own if the model cannot be asked.
+    stored with the attempt, or alone if the model cannot be asked.
     """
+    items = items or ItemCache()
     with context.store.read() as session:
-        at, shown = attempts.find_creation_item(session, page, item)
+        known = items.find(session, page, item)
+        at, shown = known.context, known.item
         shown.check_mark(mark)
         asked = shown.input_of(read(shown))
-        known = shown.attempt_on(asked)
-        if known is not None:
-            return _attempt_result(shown, known, repeated=True, warning=_warning(session, at, shown, asked.fields))
-        pinned = attempts.check_attempt(session, at, shown, asked, now=context.now())
+        earlier = shown.attempt_on(asked)
         warning = _warning(session, at, shown, asked.fields)
+        if earlier is not None:
+            return _attempt_result(shown, earlier, repeated=True, warning=warning)
+        attempts.check_attempt(at, shown, asked, now=context.now())
         if draft is not None:
             sessions.check_draft(draft)
+    items.keep(page, known)
     before_asking(at)
     began = time.monotonic()
     try:
-        verdict = judge.judge(attempts.judge_request(at, asked, pinned))
+        verdict = judge.judge(attempts.judge_request(at, asked, known.pinned))
     except CodedError:
         if draft is not None:
             with suppress(WorkRefused), context.store.write() as session:
@@ -242,14 +247,17 @@ def ask_target(
         raise
     latency_us = int((time.monotonic() - began) * MICROSECONDS)
     with context.store.write() as session:
-        at, shown = attempts.lock_item(session, sessions.lock_page(session, page), item)
-        shown.check_mark(mark)
+        sessions.lock_page_alone(session, page)
+        known = items.find(session, page, item)
+        known.item.check_mark(mark)
         attempt = attempts.record_attempt(
-            session, at, shown, asked, verdict, pinned, latency_us=latency_us, now=context.now()
+            session, known.context, known.item, asked, verdict, known.pinned, latency_us=latency_us, now=context.now()
         )
         if draft is not None:
-            shown.row.draft = dict(draft)
-    return _attempt_result(shown, attempt, repeated=False, warning=warning)
+            sessions.update_draft(session, known.item.row, draft)
+    if attempt not in known.item.attempts:
+        items.keep(page, known.with_attempt(attempt))
+    return _attempt_result(known.item, attempt, repeated=False, warning=warning)
 
 
 def submit_example(

@@ -14,7 +14,7 @@ arrives late, claims nothing. A moment counts once, so a clock that is set back 
 
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, select
+from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import Session
 
 from round_manager.models import SessionStatus, WorkItem, WorkSession
@@ -37,7 +37,6 @@ def record_active_time(session: Session, work: WorkSession, active_ms: int, *, n
         gained = latest(without([(in_ms(open_since), in_ms(until))], claimed), active_ms - held.active_ms)
         held.active_spans = [list(span) for span in _packed(joined([*claimed, *gained]))]
         held.active_ms += length_of(gained)
-        session.flush()
     return held.active_ms
 
 
@@ -61,11 +60,12 @@ def add_item_time(
     total = record_active_time(session, work, active_ms or 0, now=now)
     if not total:
         return None
-    spent = select(func.sum(WorkItem.active_ms)).where(WorkItem.session_id == work.id)
-    gained = total - int(session.scalar(spent) or 0)
+    gained = total - int(session.scalar(_SPENT, {"page": work.id}) or 0)
     row.active_ms = (row.active_ms or 0) + gained
-    session.flush()
     return gained
+
+
+_SPENT = select(func.sum(WorkItem.active_ms)).where(WorkItem.session_id == bindparam("page"))
 
 
 def _packed(spans: list[Span]) -> list[Span]:

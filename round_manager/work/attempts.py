@@ -12,12 +12,13 @@ from typing import Any
 from uuid import UUID
 
 from sqlalchemy import Select, and_, bindparam, or_, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session
 
 from ml_backend.errors import VerdictError
 from ml_backend.judge import JudgeRequest
 from ml_backend.verdict import INPUTS_HASH, Verdict, inputs_hash
-from round_manager.database.columns import equals_unindexed
+from round_manager.database.columns import equals_unindexed, is_in
+from round_manager.database.rows import insert_row
 from round_manager.errors import DuplicateError, StaleVerdict
 from round_manager.examples.attempts import new_attempt
 from round_manager.examples.submissions import (
@@ -39,7 +40,6 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
-from round_manager.tasks.rounds import pinned_models
 from round_manager.work import errors
 from round_manager.work.errors import OtherText
 from round_manager.work.sessions import (
@@ -225,21 +225,13 @@ def lock_item(session: Session, work: WorkSession, item: int) -> tuple[SessionCo
     return creation_item(session, lock_session(session, work), item)
 
 
-def check_attempt(
-    session: Session, context: SessionContext, item: CreationItem, asked: AttemptInput, *, now: datetime
-) -> dict[str, int]:
-    """Return the ids of the versions to ask, by their names and in their order; WorkRefused if none is asked."""
-    _require_attempt(context, item, asked, now=now)
-    return pinned_models(session, context.open_round)
-
-
 def judge_request(context: SessionContext, asked: AttemptInput, pinned: Mapping[str, int]) -> JudgeRequest:
     """Return what to ask the round's pinned versions."""
     holder = str(context.work.public_id)
     return JudgeRequest(context.spec, context.open_round.number, tuple(pinned), asked.fields, asked.target, holder)
 
 
-def _require_attempt(context: SessionContext, item: CreationItem, asked: AttemptInput, *, now: datetime) -> None:
+def check_attempt(context: SessionContext, item: CreationItem, asked: AttemptInput, *, now: datetime) -> None:
     """Raise a WorkRefused unless the target can be asked about this input."""
     context.require_open(now)
     item.require_unwritten()
@@ -278,7 +270,7 @@ def record_attempt(
     known = item.attempt_on(asked)
     if known is not None:
         return known
-    _require_attempt(context, item, asked, now=now)
+    check_attempt(context, item, asked, now=now)
     check_verdict(context.spec, verdict, asked.fields, asked.target, tuple(pinned))
     attempt = new_attempt(
         verdict,
@@ -297,9 +289,8 @@ def record_attempt(
         number=item.last_number + 1,
         worker_id=context.work.worker_id,
     )
-    session.add(attempt)
     try:
-        session.flush()
+        insert_row(session, attempt)
     except DuplicateError as error:
         raise StaleVerdict("this verdict is stored for another attempt; judge again") from error
     return attempt
@@ -325,45 +316,46 @@ def is_written_elsewhere(session: Session, spec: TaskSpec, row: WorkItem) -> boo
     return bool(session.scalar(_IS_WRITTEN_ELSEWHERE, {"id": row.id}))
 
 
-# Built once: each request about an example runs them.
+# Built once: each request about an example runs them. Those that return no rows of classes are on the tables
+# themselves, which costs half as much.
 _IN_ITEM = (
     Attempt.session_id == bindparam("session_id"),
     Attempt.session_id.is_not(None),
     Attempt.item == bindparam("item"),
 )
 _ATTEMPTS = select(Attempt).where(*_IN_ITEM).order_by(Attempt.number)
-_OF_ITEM = and_(
+OF_ITEM = and_(
     Example.session_id == WorkItem.session_id, Example.session_id.is_not(None), Example.item == WorkItem.item
 )
-_OTHER, _OTHER_PAGE = aliased(Example), aliased(WorkSession)
+_ITEMS, _OTHER, _OTHER_PAGE = WorkItem.__table__, Example.__table__.alias(), WorkSession.__table__.alias()
 # Two pages can show one context: a newer page takes over what only the worker's own other pages hold.
-_WRITTEN_ELSEWHERE = (
-    select(_OTHER.id)
-    .outerjoin(_OTHER_PAGE, _OTHER_PAGE.id == _OTHER.session_id)
+WRITTEN_ELSEWHERE = (
+    select(_OTHER.c.id)
+    .outerjoin(_OTHER_PAGE, _OTHER_PAGE.c.id == _OTHER.c.session_id)
     .where(
-        _OTHER.author_id == WorkItem.worker_id,
-        equals_unindexed(_OTHER.context_id, WorkItem.context_id),
-        or_(_OTHER.session_id.is_(None), _OTHER.session_id != WorkItem.session_id),
-        or_(_OTHER.status != ExampleStatus.UNCONFIRMED, _OTHER_PAGE.status.in_(VALID_SESSIONS)),
+        _OTHER.c.author_id == _ITEMS.c.worker_id,
+        equals_unindexed(_OTHER.c.context_id, _ITEMS.c.context_id),
+        or_(_OTHER.c.session_id.is_(None), _OTHER.c.session_id != _ITEMS.c.session_id),
+        or_(_OTHER.c.status != ExampleStatus.UNCONFIRMED, is_in(_OTHER_PAGE.c.status, VALID_SESSIONS)),
     )
-    .correlate(WorkItem)
+    .correlate(_ITEMS)
     .exists()
 )
-_IS_WRITTEN_ELSEWHERE = select(_WRITTEN_ELSEWHERE).select_from(WorkItem).where(WorkItem.id == bindparam("id"))
+_IS_WRITTEN_ELSEWHERE = select(WRITTEN_ELSEWHERE).select_from(_ITEMS).where(_ITEMS.c.id == bindparam("id"))
 _CONTEXT_AND_EXAMPLE = (
-    select(Context, Example, _WRITTEN_ELSEWHERE)
+    select(Context, Example, WRITTEN_ELSEWHERE)
     .select_from(WorkItem)
     .join(Context, Context.id == WorkItem.context_id)
-    .outerjoin(Example, _OF_ITEM)
+    .outerjoin(Example, OF_ITEM)
     .where(WorkItem.id == bindparam("id"))
 )
 _ITEM = (
-    select(WorkItem, WorkSession, Hit, Round, Context, Example, _WRITTEN_ELSEWHERE)
+    select(WorkItem, WorkSession, Hit, Round, Context, Example, WRITTEN_ELSEWHERE)
     .join(WorkSession, WorkSession.id == WorkItem.session_id)
     .join(Hit, Hit.id == WorkSession.hit_id)
     .outerjoin(Round, Round.id == Hit.round_id)
     .outerjoin(Context, Context.id == WorkItem.context_id)
-    .outerjoin(Example, _OF_ITEM)
+    .outerjoin(Example, OF_ITEM)
     .where(WorkItem.item == bindparam("item"))
     .execution_options(populate_existing=True)
 )

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from common.text import count
@@ -183,5 +183,8 @@ def _lease(session: Session, context: SessionContext, most: int, now: datetime) 
     spec, round = context.spec, context.open_round
     asked = {} if spec.target.set_by == "annotator" else label_counts(session, round, now=now)
     leased = lease_contexts(session, context.work, round, spec, most, now=now)
-    rows = {row.id: row for row in session.scalars(select(Context).where(Context.id.in_(leased)))}
+    rows = {row.id: row for row in session.scalars(_CONTEXTS, {"ids": leased})}
     return [(one, next_target(spec, pack_context(rows[one]), asked)) for one in leased]
+
+
+_CONTEXTS = select(Context).where(Context.id.in_(bindparam("ids", expanding=True)))

@@ -57,7 +57,10 @@ PAIR_WINDOW = 50
 
 def lock_task(session: Session, task_id: int) -> None:
     """Lock the task until the transaction ends; no other process assigns its work meanwhile."""
-    session.execute(select(Task.id).where(Task.id == task_id).with_for_update(key_share=True))
+    session.execute(_LOCK_TASK, {"task": task_id})
+
+
+_LOCK_TASK = select(Task.__table__.c.id).where(Task.__table__.c.id == bindparam("task")).with_for_update(key_share=True)
 
 
 def lease_contexts(

@@ -141,11 +141,14 @@ def _is_known(worker_id: Any) -> ColumnElement[bool]:
 
 
 def _require_unsubmitted(session: Session, hit: Hit, assignment: str) -> None:
-    submitted = select(Assignment.id).where(
-        Assignment.marketplace == hit.marketplace, Assignment.external_id == assignment
-    )
-    if session.scalar(submitted) is not None:
+    if session.scalar(_SUBMITTED, {"marketplace": hit.marketplace, "assignment": assignment}) is not None:
         raise errors.AlreadySubmitted("this HIT is already submitted; take another one")
+
+
+_ASSIGNMENTS = Assignment.__table__
+_SUBMITTED = select(_ASSIGNMENTS.c.id).where(
+    _ASSIGNMENTS.c.marketplace == bindparam("marketplace"), _ASSIGNMENTS.c.external_id == bindparam("assignment")
+)
 
 
 def _accepted(session: Session, hit: Hit, found: WorkSession, submit_to: str, now: datetime) -> WorkSession:

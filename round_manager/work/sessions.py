@@ -42,12 +42,23 @@ MOST_ITEMS = 1_000
 # Built once: each request of a page runs them.
 _BY_PUBLIC_ID = select(WorkSession).where(WorkSession.public_id == bindparam("public_id"))
 _LOCKED_BY_PUBLIC_ID = _BY_PUBLIC_ID.with_for_update(key_share=True)
+# SQLite has one writer at a time.
+_LOCK = (
+    select(WorkSession.__table__.c.id)
+    .where(WorkSession.__table__.c.public_id == bindparam("public_id"))
+    .with_for_update(key_share=True)
+)
 _HIT_AND_ROUND = select(Hit, Round).outerjoin(Round, Round.id == Hit.round_id).where(Hit.id == bindparam("hit_id"))
 _ITEMS = select(WorkItem).where(WorkItem.session_id == bindparam("session_id")).order_by(WorkItem.item)
 _ITEM = (
     select(WorkItem)
     .where(WorkItem.session_id == bindparam("session_id"), WorkItem.item == bindparam("item"))
     .execution_options(populate_existing=True)
+)
+_UPDATE_DRAFT = (
+    update(WorkItem.__table__)
+    .where(WorkItem.__table__.c.id == bindparam("of"))
+    .values(draft=bindparam("on_page", type_=WorkItem.__table__.c.draft.type))
 )
 
 _OVERDUE = select(
@@ -98,6 +109,12 @@ class SessionContext:
 def find_session(session: Session, public_id: UUID) -> WorkSession:
     """Return the session of that public id."""
     return _known(session.scalar(_BY_PUBLIC_ID, {"public_id": public_id}))
+
+
+def lock_page_alone(session: Session, public_id: UUID) -> None:
+    """Lock the session of that public id until the transaction ends, without reading it."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(_LOCK, {"public_id": public_id})
 
 
 def lock_page(session: Session, public_id: UUID) -> WorkSession:
@@ -184,6 +201,11 @@ def save_draft(
     check_draft(draft)
     row.draft = dict(draft)
     session.flush()
+
+
+def update_draft(session: Session, row: WorkItem, draft: Mapping[str, Any]) -> None:
+    """Store what is on the page for an item, which was read and checked before; the row itself stays as it is."""
+    session.execute(_UPDATE_DRAFT, {"of": row.id, "on_page": dict(draft)})
 
 
 def check_draft(draft: Mapping[str, Any]) -> None:

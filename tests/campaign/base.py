@@ -14,6 +14,7 @@ from ml_backend.manifest import TrainedManifest, version_of
 from round_manager.database.store import Store
 from round_manager.models import AuditEntry, Context, Round, RoundStatus, Task
 from round_manager.services.context import Actor, ServiceContext
+from round_manager.work.item_cache import ItemCache
 from templates import Pack, TaskSpec, find_pack
 from templates.spec import TrainingSettings
 from tests.fakes.clock import SettableClock
@@ -40,6 +41,8 @@ class CampaignBase:
     context: Context
     versions: tuple[str, ...]
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    # What the web app's process remembers of pages.
+    item_cache: ItemCache = field(default_factory=ItemCache)
     # Two Label Studio users and a Label Studio task, if the task is linked to a project.
     author: int = 0
     voter: int = 0

@@ -112,7 +112,8 @@ class PageWork(ExampleInputs):
         with self.store.write() as session:
             at, shown = lock_item(session, work, item)
             asked = shown.input_of(written)
-            return judge_request(at, asked, check_attempt(session, at, shown, asked, now=self.now))
+            check_attempt(at, shown, asked, now=self.now)
+            return judge_request(at, asked, pinned_models(session, at.open_round))
 
     def record_attempt(self, work: WorkSession, written: PageInput, verdict: Verdict, item: int = 0) -> Attempt:
         """Store the attempt with this verdict."""
@@ -127,7 +128,14 @@ class PageWork(ExampleInputs):
         to_write = [one.item for one in self.rows(WorkItem, WorkItem.session_id == work.id) if one.context_id]
         mark = self.items(work)[item].mark if item in to_write else ""
         result = work_services.ask_target(
-            self.services, self, work.public_id, item, mark=mark, read=lambda _item: written, draft={}
+            self.services,
+            self,
+            work.public_id,
+            item,
+            mark=mark,
+            read=lambda _item: written,
+            draft={},
+            items=self.item_cache,
         )
         return result.attempt
 

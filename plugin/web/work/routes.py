@@ -7,7 +7,7 @@ import gzip
 import json
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from flask import Blueprint, Response, jsonify, render_template, request
@@ -28,6 +28,7 @@ from round_manager.services import work as services
 from round_manager.services.context import ServiceContext
 from round_manager.work.addresses import AddressHasher
 from round_manager.work.errors import PageInputUnreadable
+from round_manager.work.item_cache import ItemCache
 from templates.payloads import Json
 
 # Enough for the longest texts that fields allow; a longer text is refused by its field's own rule.
@@ -45,6 +46,7 @@ class PageCalls:
     clock: Clock
     limits: PageLimits
     worker_return: FormReturn | CompletionLink
+    items: ItemCache = field(default_factory=ItemCache)
 
     def state(self, page: OpenPage) -> Json:
         """Return everything on the page."""
@@ -70,6 +72,7 @@ class PageCalls:
             mark=page_json.mark_in(body),
             read=page_json.reader(result, only_attempt=True),
             draft=None if page.is_guest else {"result": result},
+            items=self.items,
             before_asking=lambda at: self.limits.ask(
                 at.work.worker_id, at.hit.id, places=None if page.proven_at else at.hit.max_assignments
             ),

@@ -16,6 +16,7 @@ from round_manager.services import work as services
 from round_manager.services.work import AttemptResult
 from round_manager.work.attempts import PageInput
 from round_manager.work.errors import NoAttemptsLeft, OtherText, TimeIsOver
+from round_manager.work.item_cache import ItemCache
 from tests.campaign import Campaign, start_campaign
 
 DRAFT = {"result": [{"value": "a draft"}]}
@@ -100,7 +101,29 @@ def test_an_attempt_takes_one_read_and_one_write_transaction(campaign: Campaign)
             campaign.services, campaign, work.public_id, 0, mark=mark, read=lambda _item: written, draft=DRAFT
         )
     assert (counts["read"], counts["write"]) == (1, 1)
-    assert counts["statements"] <= 25
+    assert counts["statements"] <= 14
+
+
+def test_the_next_attempt_reads_the_item_only_if_it_has_changed(campaign: Campaign) -> None:
+    work, items = campaign.open_page(), ItemCache()
+
+    def statements(text: str) -> int:
+        mark, written = campaign.items(work)[0].mark, PageInput({"text": text})
+        with counted(campaign.store) as counts:
+            services.ask_target(
+                campaign.services, campaign, work.public_id, 0, mark=mark, read=lambda _item: written, draft=DRAFT,
+                items=items,
+            )  # fmt: skip
+        return counts["statements"]
+
+    first, second = statements("one"), statements("two")
+    # Skipped by another process, which has a cache of its own.
+    mark, before = campaign.items(work)[0].mark, campaign.context_of(work).id
+    services.skip_context(campaign.services, work.public_id, 0, mark=mark)
+    third = statements("three")
+    assert second < first == third
+    (attempt,) = campaign.rows(Attempt, Attempt.number == 3)
+    assert attempt.context_id == campaign.context_of(work).id != before
 
 
 @pytest.mark.any_database
