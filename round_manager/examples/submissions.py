@@ -30,6 +30,7 @@ from round_manager.models import (
     WorkSession,
     spec_of,
 )
+from round_manager.models.table import table_of
 from round_manager.novelty.decisions import decide
 from round_manager.policies import first_votes
 from round_manager.tasks.rounds import LIVE, pinned_versions
@@ -279,7 +280,7 @@ def is_duplicate(session: Session, round: Round, submission: Submission) -> bool
 
 
 # Built once, and without the mapped classes: each submission of a page runs them.
-_WORKERS, _EXAMPLES, _SESSIONS = Worker.__table__, Example.__table__, WorkSession.__table__
+_WORKERS, _EXAMPLES, _SESSIONS = table_of(Worker), table_of(Example), table_of(WorkSession)
 _LOCK_AUTHOR = select(_WORKERS.c.id).where(_WORKERS.c.id == bindparam("author")).with_for_update(key_share=True)
 _SAME_TEXT = (
     select(_EXAMPLES.c.id)

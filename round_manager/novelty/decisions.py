@@ -30,6 +30,7 @@ from round_manager.models import (
     WorkSession,
     spec_of,
 )
+from round_manager.models.table import table_of
 from round_manager.novelty.known_texts import (
     NewText,
     SimilarText,
@@ -48,7 +49,7 @@ NOT_COUNTED = (ExampleStatus.UNCONFIRMED, ExampleStatus.WITHDRAWN)
 MOST_OWN = 100
 SECTION = "duplicates"
 # On the tables themselves, which costs half as much: each attempt on a page runs it.
-_EXAMPLES, _SESSIONS = Example.__table__, WorkSession.__table__
+_EXAMPLES, _SESSIONS = table_of(Example), table_of(WorkSession)
 _UNCONFIRMED_OF = (
     select(_EXAMPLES.c.public_id, _EXAMPLES.c.fields)
     .join(_SESSIONS, _SESSIONS.c.id == _EXAMPLES.c.session_id)

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from round_manager.database.columns import Id
 from round_manager.models import Duplicate, Example, KnownText, TextKey
+from round_manager.models.table import table_of
 from round_manager.novelty.measure import (
     BANDS,
     MeasuredText,
@@ -31,7 +32,7 @@ AT_ONCE = 2_000
 LOCK = 0x6F75_7466
 # Without the mapped classes, whose rows cost more than reading or storing them: a seed has ten thousand keys, and each
 # attempt on a page runs the queries.
-_TEXTS, _KEYS = KnownText.__table__, TextKey.__table__
+_TEXTS, _KEYS = table_of(KnownText), table_of(TextKey)
 _KEY_NAMES = [f"key_{number}" for number in range(BANDS + 1)]
 _SHARING_KEYS = (
     select(_KEYS.c.text_id)

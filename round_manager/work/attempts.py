@@ -18,7 +18,6 @@ from ml_backend.errors import VerdictError
 from ml_backend.judge import JudgeRequest
 from ml_backend.verdict import INPUTS_HASH, Verdict, inputs_hash
 from round_manager.database.columns import equals_unindexed, is_in
-from round_manager.database.rows import insert_row
 from round_manager.errors import DuplicateError, StaleVerdict
 from round_manager.examples.attempts import new_attempt
 from round_manager.examples.submissions import (
@@ -40,6 +39,8 @@ from round_manager.models import (
     WorkItem,
     WorkSession,
 )
+from round_manager.models.rows import insert_row
+from round_manager.models.table import table_of
 from round_manager.work import errors
 from round_manager.work.errors import OtherText
 from round_manager.work.sessions import (
@@ -327,7 +328,7 @@ _ATTEMPTS = select(Attempt).where(*_IN_ITEM).order_by(Attempt.number)
 OF_ITEM = and_(
     Example.session_id == WorkItem.session_id, Example.session_id.is_not(None), Example.item == WorkItem.item
 )
-_ITEMS, _OTHER, _OTHER_PAGE = WorkItem.__table__, Example.__table__.alias(), WorkSession.__table__.alias()
+_ITEMS, _OTHER, _OTHER_PAGE = table_of(WorkItem), table_of(Example).alias(), table_of(WorkSession).alias()
 # Two pages can show one context: a newer page takes over what only the worker's own other pages hold.
 WRITTEN_ELSEWHERE = (
     select(_OTHER.c.id)

@@ -12,6 +12,7 @@ from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import Session
 
 from round_manager.models import Attempt, Example, Hit, Round, WorkItem, WorkSession
+from round_manager.models.table import table_of
 from round_manager.tasks.rounds import pinned_models
 from round_manager.work.attempts import OF_ITEM, WRITTEN_ELSEWHERE, CreationItem, find_creation_item
 from round_manager.work.sessions import SessionContext, is_item
@@ -62,7 +63,7 @@ class ItemCache:
         self._kept[page, known.item.item] = known
 
 
-_item, _work, _hit, _round, _attempt = (one.__table__ for one in (WorkItem, WorkSession, Hit, Round, Attempt))
+_item, _work, _hit, _round, _attempt = (table_of(one) for one in (WorkItem, WorkSession, Hit, Round, Attempt))
 _LAST_NUMBER = select(func.max(_attempt.c.number)).where(
     _attempt.c.session_id == _item.c.session_id, _attempt.c.session_id.is_not(None), _attempt.c.item == _item.c.item
 )
@@ -75,7 +76,7 @@ _STATE = (
         _round.c.status,
         _item.c.context_id,
         _item.c.label,
-        Example.__table__.c.id,
+        table_of(Example).c.id,
         WRITTEN_ELSEWHERE,
         _LAST_NUMBER.scalar_subquery(),
     )
@@ -83,6 +84,6 @@ _STATE = (
     .join(_work, _work.c.id == _item.c.session_id)
     .join(_hit, _hit.c.id == _work.c.hit_id)
     .outerjoin(_round, _round.c.id == _hit.c.round_id)
-    .outerjoin(Example.__table__, OF_ITEM)
+    .outerjoin(table_of(Example), OF_ITEM)
     .where(_work.c.public_id == bindparam("page"), _item.c.item == bindparam("item"))
 )

@@ -39,6 +39,7 @@ from round_manager.models import (
     WorkSession,
     spec_of,
 )
+from round_manager.models.table import table_of
 from round_manager.work.context_strategies import (
     ExcludedContexts,
     ExclusionQueries,
@@ -60,7 +61,7 @@ def lock_task(session: Session, task_id: int) -> None:
     session.execute(_LOCK_TASK, {"task": task_id})
 
 
-_LOCK_TASK = select(Task.__table__.c.id).where(Task.__table__.c.id == bindparam("task")).with_for_update(key_share=True)
+_LOCK_TASK = select(table_of(Task).c.id).where(table_of(Task).c.id == bindparam("task")).with_for_update(key_share=True)
 
 
 def lease_contexts(

@@ -32,6 +32,7 @@ from round_manager.models import (
     add_worker,
     spec_of,
 )
+from round_manager.models.table import table_of
 from round_manager.tasks.rounds import LIVE
 from round_manager.work import errors
 from round_manager.work.creation import assign_contexts
@@ -145,7 +146,7 @@ def _require_unsubmitted(session: Session, hit: Hit, assignment: str) -> None:
         raise errors.AlreadySubmitted("this HIT is already submitted; take another one")
 
 
-_ASSIGNMENTS = Assignment.__table__
+_ASSIGNMENTS = table_of(Assignment)
 _SUBMITTED = select(_ASSIGNMENTS.c.id).where(
     _ASSIGNMENTS.c.marketplace == bindparam("marketplace"), _ASSIGNMENTS.c.external_id == bindparam("assignment")
 )

@@ -30,6 +30,7 @@ from round_manager.models import (
     WorkSession,
     spec_of,
 )
+from round_manager.models.table import table_of
 from round_manager.tasks.rounds import LIVE
 from round_manager.work import errors
 from round_manager.work.errors import TimeIsOver
@@ -44,8 +45,8 @@ _BY_PUBLIC_ID = select(WorkSession).where(WorkSession.public_id == bindparam("pu
 _LOCKED_BY_PUBLIC_ID = _BY_PUBLIC_ID.with_for_update(key_share=True)
 # SQLite has one writer at a time.
 _LOCK = (
-    select(WorkSession.__table__.c.id)
-    .where(WorkSession.__table__.c.public_id == bindparam("public_id"))
+    select(table_of(WorkSession).c.id)
+    .where(table_of(WorkSession).c.public_id == bindparam("public_id"))
     .with_for_update(key_share=True)
 )
 _HIT_AND_ROUND = select(Hit, Round).outerjoin(Round, Round.id == Hit.round_id).where(Hit.id == bindparam("hit_id"))
@@ -56,9 +57,9 @@ _ITEM = (
     .execution_options(populate_existing=True)
 )
 _UPDATE_DRAFT = (
-    update(WorkItem.__table__)
-    .where(WorkItem.__table__.c.id == bindparam("of"))
-    .values(draft=bindparam("on_page", type_=WorkItem.__table__.c.draft.type))
+    update(table_of(WorkItem))
+    .where(table_of(WorkItem).c.id == bindparam("of"))
+    .values(draft=bindparam("on_page", type_=table_of(WorkItem).c.draft.type))
 )
 
 _OVERDUE = select(
