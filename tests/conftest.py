@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ import jinja2
 import pytest
 from flask import Flask
 from jinja2.bccache import Bucket
+from sqlalchemy import create_engine
+from sqlalchemy.engine.default import DefaultDialect
+from sqlalchemy.util import LRUCache
 
 # Before torch is imported, here and in the processes that tests start: small networks gain nothing from more threads,
 # and the threads of several test processes would mostly wait for each other.
@@ -77,6 +81,28 @@ def _templates_compiled_once() -> Iterator[None]:
     """Share compiled templates between the apps of a test process: most tests start an app of their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Flask, "jinja_options", {"bytecode_cache": _CompiledTemplates()})
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _statements_compiled_once() -> Iterator[None]:
+    """Share compiled statements between the engines of a test process: most tests open a database of their own.
+
+    SQLAlchemy keeps them by dialect, and each engine has its own; here those of one kind are equal.
+    """
+
+    def key(dialect: DefaultDialect) -> tuple[Any, ...]:
+        return type(dialect), getattr(dialect, "_json_serializer", None)
+
+    def equal(dialect: DefaultDialect, other: object) -> bool:
+        return dialect is other or (isinstance(other, DefaultDialect) and key(dialect) == key(other))
+
+    kept: LRUCache[Any, Any] = LRUCache(10_000)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DefaultDialect, "__eq__", equal)
+        patch.setattr(DefaultDialect, "__hash__", lambda dialect: hash(type(dialect)))
+        options = {"compiled_cache": kept}
+        patch.setattr("common.database_engine.create_engine", partial(create_engine, execution_options=options))
         yield
 
 

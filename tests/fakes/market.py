@@ -1,9 +1,11 @@
 """The builder of marketplaces for tests: a real market with a requester who has money, in process or over HTTP."""
 
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,7 +14,7 @@ import boto3
 from botocore.config import Config
 from flask import Flask
 from flask.testing import FlaskClient
-from sqlalchemy import select
+from sqlalchemy import make_url, select
 from sqlalchemy.orm import Session
 from werkzeug.serving import WSGIRequestHandler, make_server
 
@@ -187,11 +189,29 @@ class StillWorld(MarketWorld):
         self.clock.advance(timedelta(**step))
 
 
+def new_market(url: str, clock: Clock) -> Market:
+    """Open a market at a database URL; a new SQLite file is a copy, because creating the tables takes longer."""
+    parsed = make_url(url)
+    if parsed.get_backend_name() == "sqlite":
+        file = Path(str(parsed.database))
+        if not file.exists():
+            file.write_bytes(_market_without_rows())
+    return open_market(url, clock)
+
+
+@cache
+def _market_without_rows() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "marketplace.db"
+        open_market(f"sqlite:///{file}", SystemClock()).close()
+        return file.read_bytes()
+
+
 @contextmanager
 def open_world(url: str, *, deposit_cents: int = DEPOSIT_CENTS) -> Iterator[StillWorld]:
     """Open a market at a database URL, with time standing still."""
     clock = SettableClock()
-    with open_market(url, clock) as market:
+    with new_market(url, clock) as market:
         yield StillWorld(market, clock, deposit_cents=deposit_cents)
 
 
@@ -222,7 +242,7 @@ class MarketServer(MarketWorld):
         url = database if isinstance(database, str) else f"sqlite:///{database}"
         self.clock = ShiftedClock()
         clock: Clock = self.clock
-        super().__init__(open_market(url, clock), deposit_cents=deposit_cents)
+        super().__init__(new_market(url, clock), deposit_cents=deposit_cents)
         self._make_app = app or (
             lambda market, url: RequesterApi(market, url, queues=LOOPBACK_QUEUES, signing_time=SystemClock().now)
         )
