@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tokenizers import Encoding, Tokenizer
 
 from ml_backend.errors import ModelFileCorrupt
+from ml_backend.words import WordTokens
 
 FILE = "tokenizer.json"
 
@@ -72,20 +73,26 @@ class TextEncoder:
         self.max_length = max_length
         self.pad_id = pad_id
         self._with_types = with_types
+        self._words = WordTokens.of(self._tokenizer)
 
     def texts(self, rows: Sequence[tuple[str, ...]]) -> list[Tokens]:
         """Tokenize rows of one or two texts; rows that are too long are truncated, the longer text first."""
-        if len(rows) == 1:
-            # A batch of one would still start the tokenizer's thread pool.
-            first, second = rows[0] if len(rows[0]) == 2 else (rows[0][0], None)
-            encoded = [self._tokenizer.encode(first, second)]
-        else:
-            encoded = self._tokenizer.encode_batch_fast([row[0] if len(row) == 1 else row for row in rows])
-        found = [_tokens(encoding) for encoding in encoded]
+        found = [self._row(rows[0])] if len(rows) == 1 else self._batch(rows)
         return [
             tokens if len(tokens) <= self.max_length else self._truncated(row)
             for tokens, row in zip(found, rows, strict=True)
         ]
+
+    def _row(self, texts: tuple[str, ...]) -> Tokens:
+        if self._words is not None:
+            return Tokens(*self._words.encode(texts))
+        # A batch of one would start the tokenizer's thread pool.
+        first, second = texts if len(texts) == 2 else (texts[0], None)
+        return _tokens(self._tokenizer.encode(first, second))
+
+    def _batch(self, rows: Sequence[tuple[str, ...]]) -> list[Tokens]:
+        encoded = self._tokenizer.encode_batch_fast([row[0] if len(row) == 1 else row for row in rows])
+        return [_tokens(encoding) for encoding in encoded]
 
     def windows(self, question: str, passage: str, stride: int) -> Windows:
         """Split the passage into windows, each after the question and overlapping the previous by `stride` tokens."""
