@@ -161,17 +161,16 @@ class Outbox:
         try:
             if self._file is None:
                 self._path, self._file = _new_file(self._folder)
-            size = os.fstat(self._file).st_size
+            size, is_complete = os.fstat(self._file).st_size, False
             try:
-                if os.write(self._file, line) == len(line):
-                    return True
+                is_complete = os.write(self._file, line) == len(line)
             finally:
-                # Do not leave a partial line before the next one.
-                if os.fstat(self._file).st_size < size + len(line):
+                if not is_complete:
+                    # Do not leave a partial line before the next one.
                     os.ftruncate(self._file, size)
+            return is_complete
         except OSError:
-            pass
-        return False
+            return False
 
     def _drop(self, count: int) -> None:
         self._dropped += count

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -43,6 +44,8 @@ class _Reply:
     close: Callable[[], None] | None = None
     # Whether all of it is produced before any of it is sent.
     is_buffered: bool = False
+    # Its parts are produced on several threads; the application finds the same context variables on each.
+    context: Context = field(default_factory=copy_context)
 
     @property
     def is_complete(self) -> bool:
@@ -70,7 +73,7 @@ class _Reply:
         """Tell the application that nothing more of it is needed."""
         try:
             if self.close is not None:
-                self.close()
+                self.context.run(self.close)
         except Exception:  # noqa: BLE001 - the response was produced
             _log.exception("a response could not be closed")
 
@@ -250,7 +253,7 @@ def _run(
 
     part, error = b"", None
     try:
-        part = call()
+        part = reply.context.run(call)
     except Exception as raised:  # noqa: BLE001 - raised where the result is awaited
         error = raised
     except BaseException as raised:  # noqa: BLE001 - it must not end the loop
