@@ -1,8 +1,9 @@
 """`make bench-serve`: our backend, the official SDK's request path, plain torch behind Flask, the bare forward pass.
 
-One model, one machine, one load generator. The contenders run beside each other and are asked in turn, so that
-whatever else the machine does meets all of them. Label Studio's interactive call is sent: about 6 kB, most of it the
-labelling config.
+The base model of each pack, one machine, one load generator. The contenders of a pack run beside each other and are
+asked in turn, so that whatever else the machine does meets all of them. Label Studio's interactive call is sent: about
+6 kB, most of it the labelling config. Training the four models takes about four minutes, if none are given, and
+the measurement ten.
 """
 
 import argparse
@@ -15,6 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -31,7 +34,8 @@ from tests.bench.serving.bare import Bare
 from tests.bench.serving.load import Measured, load, requests
 
 PROGRAM = Path(__file__).with_name("serving") / "contenders.py"
-TASK = "sentiment"
+# The first pack's figures are also those of the benchmark as a whole, and only there plain torch is measured.
+PACKS = ("sentiment", "hate_speech", "nli", "qa")
 CONTENDERS = {
     "ours": "outfox ml-backend",
     "sdk": "label-studio-ml SDK's request path, pipeline cached, threads tuned",
@@ -44,14 +48,15 @@ SECONDS_TO_START = 180
 class Contender:
     """A server under test."""
 
-    def __init__(self, name: str, home: Path, version: str) -> None:
+    def __init__(self, name: str, home: Path, folder: Path) -> None:
         self.name = name
         self.port = free_port()
-        log = home / f"{name}.log"
-        arguments = [sys.executable, str(PROGRAM), name, str(self.port), str(home / "models"), version]
+        task = folder.parent.name
+        log = home / f"{task}-{name}.log"
+        arguments = [sys.executable, str(PROGRAM), name, str(self.port), task, str(folder)]
         if name == "ours":
             # The command with its defaults: every attempt is stored in the database.
-            arguments = _outfox(home, "ml-backend", "--port", str(self.port), "--tasks", TASK)
+            arguments = _outfox(home, "ml-backend", "--port", str(self.port), "--tasks", task)
         with log.open("wb") as out:
             self._process = subprocess.Popen(arguments, stdout=out, stderr=out, start_new_session=True)
         self._log = log
@@ -84,46 +89,90 @@ class Contender:
                 self._process.wait()
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What was measured with the model of one pack; memory is in MB."""
+
+    pack: str
+    contenders: list[Contender]
+    bare: Bare
+    memory: dict[str, float]
+
+    def figures(self) -> dict[str, Any]:
+        """Return our figures relative to the SDK's request path and to the bare forward pass."""
+        ours, sdk = self.contenders[0].measured, self.contenders[1].measured
+        return {
+            "rps_vs_sdk": {str(one): round(ours[one].rate / sdk[one].rate, 2) for one in CONCURRENCY},
+            "p99_vs_sdk": {str(one): round(ours[one].share(99) / sdk[one].share(99), 3) for one in CONCURRENCY},
+            "p50_vs_bare": round(ours[1].share(50) / self.bare.p50_ms, 3),
+            "rss_mb": round(self.memory["ours"], 1),
+        }
+
+    def rows(self) -> Iterator[tuple[str, ...]]:
+        """Return the rows of the table."""
+        for connections in CONCURRENCY:
+            for one in self.contenders:
+                found = one.measured[connections]
+                times = [f"{found.share(percent):.2f}" for percent in (50, 90, 99)]
+                memory = f"{self.memory[one.name]:.0f}"
+                yield self.pack, str(connections), CONTENDERS[one.name], f"{found.rate:.1f}", *times, memory
+        passes = f"{1_000 / self.bare.p50_ms:.1f}"
+        yield self.pack, "", f"bare forward pass ({self.bare.what})", passes, f"{self.bare.p50_ms:.2f}", "", "", ""
+
+
 def main() -> int:
     """Run the benchmark; the last line is one JSON object."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--models", type=Path, help="a folder of trained models; default: one is trained")
+    parser.add_argument("packs", nargs="*", default=PACKS, help="default: all")
+    parser.add_argument("--models", type=Path, help="a folder of trained models, for example of bench-packs --models")
     parser.add_argument("--turns", type=int, default=5, help="how often each contender is asked")
-    parser.add_argument("--seconds", type=float, default=4.0, help="how long each time")
+    parser.add_argument("--seconds", type=float, default=3.0, help="how long each time")
     chosen = parser.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"
-    pack = find_pack(TASK)
     with tempfile.TemporaryDirectory() as temporary:
         home = Path(temporary)
-        version = _version(pack, home, chosen.models)
-        texts = [row.fields["text"] for row in pack.seed if row.split == "held_out"][:200]
-        bare = Bare(home / "models" / TASK / version, texts, pack.spec.model.max_length)
-        contenders = [Contender(name, home, version) for name in CONTENDERS]
-        try:
-            for one in contenders:
-                one.wait()
-            memory = _compare(contenders, bare, requests(pack, texts), chosen.turns, chosen.seconds)
-        finally:
-            for one in contenders:
-                one.end()
+        outcomes = []
+        for pack in map(find_pack, chosen.packs):
+            folder = _version(pack, home, chosen.models)
+            outcomes.append(_measure(pack, home, folder, chosen.turns, chosen.seconds))
         stored = _stored(home)
-    _tell(contenders, bare, memory)
+    headings = ("pack", "connections", "contender", "requests/s", "p50 ms", "p90 ms", "p99 ms", "MB")
+    console().print(table(headings, [row for one in outcomes for row in one.rows()]))
+    print(f"{os.cpu_count()} cores for the servers and the load generator; load average {os.getloadavg()[0]:.1f}.")
+    print("The current SDK is not on the package index: its request path is rebuilt in tests/bench/serving/sdk.py.")
     print(f"{stored:,} attempts are in the database.")
-    _tell_figures(contenders, bare, memory)
+    print(json.dumps({**outcomes[0].figures(), "packs": {one.pack: one.figures() for one in outcomes}}))
     return 0
 
 
-def _version(pack: Pack, home: Path, models: Path | None) -> str:
-    """Return the version to serve: the newest of those given, or one that is trained now."""
+def _measure(pack: Pack, home: Path, folder: Path, turns: int, seconds: float) -> Outcome:
+    task = pack.spec.name
+    rows = [row.fields for row in pack.seed if row.split == "held_out"][:200]
+    bare = Bare(folder, pack.spec, rows)
+    contenders = [Contender(name, home, folder) for name in CONTENDERS if name != "plain" or task == PACKS[0]]
+    try:
+        for one in contenders:
+            one.wait()
+        print(f"{task}, {folder.name}", file=sys.stderr, flush=True)
+        memory = _compare(contenders, bare, requests(pack, rows), turns, seconds)
+    finally:
+        for one in contenders:
+            one.end()
+    return Outcome(task, contenders, bare, memory)
+
+
+def _version(pack: Pack, home: Path, models: Path | None) -> Path:
+    """Return the folder of the version to serve: the newest of those given, or one that is trained now."""
+    task = pack.spec.name
     if models is not None:
-        shutil.copytree(models / TASK, home / "models" / TASK)
+        shutil.copytree(models / task, home / "models" / task)
     else:
         with ProgressBar() as progress:
             train(pack, home / "models", progress=progress)
-    version = list_versions(home / "models", TASK)[0].version
-    for arguments in (("task", "create", TASK), ("model", "rotate", TASK, version)):
+    version = list_versions(home / "models", task)[0].version
+    for arguments in (("task", "create", task), ("model", "rotate", task, version)):
         subprocess.run(_outfox(home, *arguments), check=True, stdout=sys.stderr)
-    return version
+    return home / "models" / task / version
 
 
 def _outfox(home: Path, *arguments: str) -> list[str]:
@@ -151,31 +200,6 @@ def _compare(
             for one in contenders[turn % len(contenders) :] + contenders[: turn % len(contenders)]:
                 load(one.port, asked, connections, seconds, one.measured[connections])
     return {one.name: one.memory_mb() for one in contenders}
-
-
-def _tell(contenders: list[Contender], bare: Bare, memory: dict[str, float]) -> None:
-    rows: list[tuple[Any, ...]] = []
-    for connections in CONCURRENCY:
-        for one in contenders:
-            found = one.measured[connections]
-            times = [f"{found.share(percent):.2f}" for percent in (50, 90, 99)]
-            rows.append((connections, CONTENDERS[one.name], f"{found.rate:.1f}", *times, f"{memory[one.name]:.0f}"))
-    bare_row = (f"bare forward pass ({bare.what})", f"{1_000 / bare.p50_ms:.1f}", f"{bare.p50_ms:.2f}")
-    rows.append(("", *bare_row, "", "", ""))
-    console().print(table(("connections", "contender", "requests/s", "p50 ms", "p90 ms", "p99 ms", "MB"), rows))
-    print(f"{os.cpu_count()} cores for the servers and the load generator; load average {os.getloadavg()[0]:.1f}.")
-    print("The current SDK is not on the package index: its request path is rebuilt in tests/bench/serving/sdk.py.")
-
-
-def _tell_figures(contenders: list[Contender], bare: Bare, memory: dict[str, float]) -> None:
-    ours, sdk = contenders[0].measured, contenders[1].measured
-    figures = {
-        "rps_vs_sdk": {str(one): round(ours[one].rate / sdk[one].rate, 2) for one in CONCURRENCY},
-        "p99_vs_sdk": {str(one): round(ours[one].share(99) / sdk[one].share(99), 3) for one in CONCURRENCY},
-        "p50_vs_bare": round(ours[1].share(50) / bare.p50_ms, 3),
-        "rss_mb": round(memory["ours"], 1),
-    }
-    print(json.dumps(figures))
 
 
 def _resident(process: str) -> int:

@@ -1,33 +1,25 @@
 """The bare forward pass of the served artefact: only the network, on rows that are already tokenized."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from tokenizers import Tokenizer
+from ml_backend.encoding import TextEncoder, TokenArray, read_tokenizer
+from templates.spec import TaskSpec
 
-Pass = Callable[[dict[str, Any]], object]
+Arrays = Mapping[str, TokenArray]
+Pass = Callable[[Arrays], object]
 
 
 class Bare:
-    """One forward pass after another, one thread each, timed."""
+    """One forward pass after another, one thread each, timed; a long passage takes several."""
 
-    def __init__(self, directory: Path, texts: Sequence[str], max_length: int) -> None:
-        tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
-        tokenizer.no_padding()
-        tokenizer.enable_truncation(max_length)
-        encoded = tokenizer.encode_batch(list(texts))
+    def __init__(self, directory: Path, spec: TaskSpec, rows: Sequence[Mapping[str, str]]) -> None:
+        self.what, self._forward, names = _onnx(directory) or _torch(directory, spec)
+        encoder = TextEncoder(read_tokenizer(directory), spec.model.max_length, 0, with_types=True)
         self._rows = [
-            {
-                "input_ids": np.array([one.ids], dtype=np.int64),
-                "attention_mask": np.array([one.attention_mask], dtype=np.int64),
-                "token_type_ids": np.array([one.type_ids], dtype=np.int64),
-            }
-            for one in encoded
+            [{name: arrays[name] for name in names} for arrays in _arrays(encoder, spec, row)] for row in rows
         ]
-        self.what, self._forward = _onnx(directory) or _torch(directory)
         self.times: list[float] = []
 
     def run(self, seconds: float) -> None:
@@ -37,7 +29,8 @@ class Bare:
         while time.monotonic() < end:
             row = self._rows[place % len(self._rows)]
             began = time.perf_counter()
-            self._forward(row)
+            for arrays in row:
+                self._forward(arrays)
             self.times.append(time.perf_counter() - began)
             place += 1
 
@@ -47,7 +40,16 @@ class Bare:
         return sorted(self.times)[len(self.times) // 2] * 1_000
 
 
-def _onnx(directory: Path) -> tuple[str, Pass] | None:
+def _arrays(encoder: TextEncoder, spec: TaskSpec, row: Mapping[str, str]) -> Iterator[Arrays]:
+    texts = tuple(row[name] for name in spec.model_input)
+    if spec.kind != "qa":
+        yield encoder.arrays(encoder.texts([texts]))
+        return
+    for window in encoder.windows(*texts, spec.model.doc_stride).windows:
+        yield encoder.arrays([window.tokens])
+
+
+def _onnx(directory: Path) -> tuple[str, Pass, list[str]] | None:
     files = sorted(directory.glob("*.onnx"), key=lambda file: file.stat().st_size)
     if not files:
         return None
@@ -56,19 +58,19 @@ def _onnx(directory: Path) -> tuple[str, Pass] | None:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(str(files[0]), options, providers=["CPUExecutionProvider"])
-    names = [one.name for one in session.get_inputs()]
-    return files[0].name, lambda row: session.run(None, {name: row[name] for name in names})
+    return files[0].name, lambda arrays: session.run(None, arrays), [one.name for one in session.get_inputs()]
 
 
-def _torch(directory: Path) -> tuple[str, Pass]:
+def _torch(directory: Path, spec: TaskSpec) -> tuple[str, Pass, list[str]]:
     import torch
-    from transformers import AutoModelForSequenceClassification
+    from transformers import AutoModelForQuestionAnswering, AutoModelForSequenceClassification
 
     torch.set_num_threads(1)
-    network = AutoModelForSequenceClassification.from_pretrained(directory, local_files_only=True).eval()
+    loader = AutoModelForQuestionAnswering if spec.kind == "qa" else AutoModelForSequenceClassification
+    network = loader.from_pretrained(directory, local_files_only=True).eval()
 
-    def forward(row: dict[str, Any]) -> object:
+    def forward(arrays: Arrays) -> object:
         with torch.inference_mode():
-            return network(**{name: torch.from_numpy(value) for name, value in row.items()})
+            return network(**{name: torch.from_numpy(value) for name, value in arrays.items()})
 
-    return "model.safetensors", forward
+    return "model.safetensors", forward, ["input_ids", "attention_mask", "token_type_ids"]

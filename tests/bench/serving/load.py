@@ -4,13 +4,11 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from templates import Pack
 from tests.fakes import calls
-
-PATH = "/tasks/sentiment/predict"
 
 
 @dataclass
@@ -31,12 +29,16 @@ class Measured:
         return sorted(self.rates)[len(self.rates) // 2]
 
 
-def requests(pack: Pack, texts: Sequence[str]) -> list[bytes]:
-    """Return prepared requests, each with an annotator's text in a separate task."""
+def requests(pack: Pack, rows: Sequence[Mapping[str, str]]) -> list[bytes]:
+    """Return prepared requests: in each, an annotator has written a row's text for a separate task."""
+    written = pack.spec.with_role("input")[0].name
+    path = f"/tasks/{pack.spec.name}/predict"
     made = []
-    for number, text in enumerate(texts):
-        body = json.dumps(calls.predict(pack, calls.writes(pack, text), task=number)).encode()
-        head = f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    for number, row in enumerate(rows):
+        given = {name: text for name, text in row.items() if name != written}
+        call = calls.predict(pack, calls.writes(pack, row[written]), task=number, data=given)
+        body = json.dumps(call).encode()
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
         made.append(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     return made
 

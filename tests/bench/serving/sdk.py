@@ -10,6 +10,7 @@ pydantic response, and jsonify. What a careful user would add is added: the pipe
 import json
 import logging
 import sqlite3
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
@@ -19,6 +20,8 @@ from flask import Flask, jsonify, request
 from label_studio_sdk.label_interface.interface import LabelInterface
 from label_studio_sdk.label_interface.objects import PredictionValue
 from pydantic import BaseModel
+
+Answer = Callable[[Mapping[str, str]], Mapping[str, Any]]
 
 _log = logging.getLogger("sdk")
 
@@ -56,8 +59,8 @@ class ModelResponse(BaseModel):
 class SdkModel:
     """A model as users of the SDK write it: created for every request, around a shared pipeline."""
 
-    def __init__(self, pipeline: Any, cache: Cache, project: str, label_config: str) -> None:
-        self._pipeline = pipeline
+    def __init__(self, answer: Answer, cache: Cache, project: str, label_config: str) -> None:
+        self._answer = answer
         self._cache = cache
         self._project = project
         self.label_interface = LabelInterface(config=label_config)
@@ -68,8 +71,8 @@ class SdkModel:
             cache.write(project, "model_version", "0.0.1")
 
     def predict(self, tasks: list[dict[str, Any]], context: dict[str, Any] | None) -> ModelResponse:
-        texts = ["\n".join(one["value"]["text"]) for one in (context or {}).get("result", [])]
-        said = self._pipeline(texts)[0]
+        written = {one["from_name"]: "\n".join(one["value"]["text"]) for one in (context or {}).get("result", [])}
+        said = self._answer({**tasks[0]["data"], **written})
         from_name, to_name, _ = self.label_interface.get_first_tag_occurence("TextArea", "Text", _is_feedback)
         value = {"text": [f"The model says {said['label']} ({said['score']:.0%})."]}
         result = {"from_name": from_name, "to_name": to_name, "type": "textarea", "value": value}
@@ -81,8 +84,8 @@ def _is_feedback(name: str) -> bool:
     return name == "feedback"
 
 
-def sdk_app(pipeline: Any, folder: Path) -> Flask:
-    """The SDK's web application around a pipeline."""
+def sdk_app(answer: Answer, folder: Path) -> Flask:
+    """The SDK's web application around a function that answers a row with a `label` and a `score`."""
     app = Flask("sdk")
     cache = Cache(folder / "cache.db")
 
@@ -102,7 +105,7 @@ def sdk_app(pipeline: Any, folder: Path) -> Flask:
         data: Any = request.json
         project = str(data.get("project")).split(".", 1)[0]
         params = data.get("params", {})
-        model = SdkModel(pipeline, cache, project, data.get("label_config"))
+        model = SdkModel(answer, cache, project, data.get("label_config"))
         response = model.predict(data.get("tasks"), params.get("context"))
         for one in response.predictions:
             for prediction in one if isinstance(one, list) else [one]:
