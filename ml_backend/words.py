@@ -7,7 +7,7 @@ nothing. This works for tokenizers that read each word on its own, as BERT's do.
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from tokenizers import Encoding, Tokenizer
@@ -33,7 +33,7 @@ class WordTokens:
     """Encodes one or two texts, word by word. Threads may share it."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
+        self._read = partial(_read, tokenizer)
         self._known = lru_cache(MAX_WORDS)(self._read)
         self._frames = (_frames(tokenizer.encode("a")), _frames(tokenizer.encode("a", "b")))
 
@@ -55,8 +55,9 @@ class WordTokens:
             type_ids += [frame.text_type] * (len(ids) - len(type_ids))
         return [*ids, *end.ids], [*type_ids, *end.type_ids]
 
-    def _read(self, word: str) -> tuple[int, ...]:
-        return tuple(self._tokenizer.encode(word, add_special_tokens=False).ids)
+
+def _read(tokenizer: Tokenizer, word: str) -> tuple[int, ...]:
+    return tuple(tokenizer.encode(word, add_special_tokens=False).ids)
 
 
 def _reads_each_word_alone(settings: dict[str, Any]) -> bool:
