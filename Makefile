@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Every process that a test starts would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test suite check unit test-postgresql docs clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-drip bench-crash bench-crowd bench-pages bench-rounds bench-novelty bench-loop bench-load fuzz lock sbom audit
+.PHONY: help setup demo test suite check unit test-postgresql docs translations clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-drip bench-crash bench-crowd bench-pages bench-rounds bench-novelty bench-loop bench-load fuzz lock sbom audit
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -50,6 +50,13 @@ test-postgresql: setup ## every integration test on PostgreSQL alone; `make test
 
 docs: setup ## write the generated pages of docs/ again
 	$(BIN)/python -m plugin.reference docs
+
+translations: setup ## collect the texts of worker pages into common/locales/*.po; then translate the new ones there
+	@mkdir -p build
+	$(BIN)/pybabel -q extract -F babel.cfg --no-wrap --add-location=file --sort-by-file --omit-header -o build/outfox.pot .
+	@for file in common/locales/*.po; do \
+	  $(BIN)/pybabel -q update --no-wrap --ignore-obsolete --ignore-pot-creation-date -i build/outfox.pot -l $$(basename $$file .po) -o $$file || exit 1; \
+	done
 
 fuzz: setup ## generated requests to all three servers, resumed where the last run stopped: make fuzz REQUESTS=1000000
 	$(BIN)/python -m tests.fuzz.run --requests $(REQUESTS)

@@ -21,6 +21,8 @@ from flask import Blueprint, Flask, Response, abort, redirect, render_template, 
 from werkzeug.wrappers import Response as AnyResponse
 
 from common.errors import Hint
+from common.translation import SCRIPT as SHARED_SCRIPT
+from common.translation import SCRIPT_FOLDER as SHARED_PAGES
 from plugin.errors import LabelStudioNotInstalled, PluginError
 from plugin.labelstudio.template_check import check_templates
 from templates import Pack, PackError, Problem, load_pack
@@ -148,7 +150,8 @@ def add_files(app: Flask | Blueprint) -> None:
 
     def own_file(name: str, version: str | None = None) -> Response:
         # A page from before an update may still be loading: it gets the current file, uncached.
-        return _file(PAGES, name, forever if version == pages_version() else "no-cache")
+        folder = SHARED_PAGES if name == SHARED_SCRIPT else PAGES
+        return _file(folder, name, forever if version == pages_version() else "no-cache")
 
     app.add_url_rule("/pages/<name>", "own_file", own_file)
     app.add_url_rule("/pages/<version>/<name>", "own_file", own_file)
@@ -164,7 +167,7 @@ def own_addresses() -> Callable[[str], str]:
 
 def pages_version() -> str:
     """Return a hash of all files of our pages."""
-    files = sorted(file for file in PAGES.iterdir() if file.suffix in TYPES)
+    files = sorted(file for file in (*PAGES.iterdir(), SHARED_PAGES / SHARED_SCRIPT) if file.suffix in TYPES)
     return _fingerprint(tuple((file, file.stat().st_mtime_ns) for file in files))
 
 

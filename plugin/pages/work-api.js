@@ -1,8 +1,10 @@
 // The calls to our server: each carries the page's token and the browser's key, and fails with one sentence for the
 // worker.
 
-const UNREACHABLE = "We cannot be reached at the moment. What you wrote stays on this page, and we try again.";
-const UNREADABLE = "Something failed on our side. What was stored before is safe, and we try again.";
+import {gettext, pageLanguage} from "./translation.js";
+
+const UNREACHABLE = gettext("We cannot be reached at the moment. What you wrote stays on this page, and we try again.");
+const UNREADABLE = gettext("Something failed on our side. What was stored before is safe, and we try again.");
 const TIMEOUT_MS = 30_000;
 
 export class ApiError extends Error {
@@ -21,7 +23,11 @@ export class ApiClient {
 
   // Returns the response's JSON, or throws an ApiError.
   async call(method, path, body, {keepalive = false} = {}) {
-    const headers = {Authorization: `Bearer ${this.token}`, "X-Outfox-Browser": this.browser};
+    const headers = {
+      Authorization: `Bearer ${this.token}`, "X-Outfox-Browser": this.browser,
+      // Errors and verdicts come in the language of the page.
+      "Accept-Language": pageLanguage,
+    };
     if (body !== undefined) headers["Content-Type"] = "application/json";
     let response;
     try {

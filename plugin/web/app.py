@@ -24,6 +24,7 @@ from plugin.labelstudio.editor import PAGES, own_addresses
 from plugin.web import middleware
 from plugin.web.background import Housekeeping, ReadingLoop
 from plugin.web.data_routes import data_pages
+from plugin.web.language import add_languages
 from plugin.web.work.access import MarketSite, PageLimits, PageTokens
 from plugin.web.work.page import AcceptanceCheck, HitPages, PackCache
 from plugin.web.work.routes import PageCalls, work_blueprint
@@ -68,6 +69,7 @@ def web_app(
     """
     app = Flask("outfox", static_folder=None, template_folder=str(PAGES))
     app.config["MAX_CONTENT_LENGTH"] = most_bytes
+    add_languages(app)
     figures = metrics or middleware.WebMetrics()
     middleware.add_request_logging(app, figures)
     _operators_routes(app, store, figures)

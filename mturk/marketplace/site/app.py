@@ -11,6 +11,7 @@ from flask import Flask, Request, Response, abort, g, make_response, render_temp
 from jinja2 import StrictUndefined
 from werkzeug.exceptions import BadRequest, HTTPException, NotFound, RequestEntityTooLarge
 
+from common.translation import SCRIPT, SCRIPT_FOLDER, Translator, add_translation, browser_language, translator
 from mturk.marketplace.errors import MarketDatabaseError, MarketError
 from mturk.marketplace.market import Market
 from mturk.marketplace.site import texts
@@ -52,6 +53,7 @@ def worker_site(market: Market, public_url: str) -> Flask:
     app.jinja_env.undefined = StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(FILTERS)
+    add_translation(app.jinja_env, site_translator)
     auth = SiteAuth(market, public_url)
     for pages in (auth, WorkPages(auth), EarningsPages(auth)):
         app.register_blueprint(pages.blueprint())
@@ -64,15 +66,23 @@ def worker_site(market: Market, public_url: str) -> Flask:
     return app
 
 
+def site_translator() -> Translator:
+    """Return the translator of the request."""
+    if "language" not in g:
+        g.language = browser_language((request.args.get("lang", ""), *request.accept_languages.values()))
+    return translator(g.language)
+
+
 def _add_files(app: Flask) -> None:
-    versions = {one.name: hashlib.sha256(one.read_bytes()).hexdigest()[:10] for one in PAGES.iterdir()}
+    files = {one.name: one for one in (*PAGES.iterdir(), SCRIPT_FOLDER / SCRIPT)}
+    versions = {name: hashlib.sha256(one.read_bytes()).hexdigest()[:10] for name, one in files.items()}
 
     def file(name: str) -> Response:
         if not name.endswith(OPEN_FILES):
             abort(404)
         # A URL with the current version may be cached: a changed file gets another version.
         max_age = FILE_CACHE_SECONDS if request.args.get("v") == versions.get(name) else 0
-        return send_from_directory(PAGES, name, max_age=max_age)
+        return send_from_directory(SCRIPT_FOLDER if name == SCRIPT else PAGES, name, max_age=max_age)
 
     app.add_url_rule("/pages/<name>", "file", file)
     app.jinja_env.globals["file"] = lambda name: f"/pages/{name}?v={versions[name]}"

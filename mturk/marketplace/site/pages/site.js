@@ -1,8 +1,9 @@
 // Times in the visitor's time zone, countdowns and copying; every page works without it.
-"use strict";
 
-const clock = new Intl.DateTimeFormat("en", {month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23"});
-const day = new Intl.DateTimeFormat("en", {month: "short", day: "numeric"});
+import {gettext, pageLanguage} from "./translation.js";
+
+const clock = new Intl.DateTimeFormat(pageLanguage, {month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hourCycle: "h23"});
+const day = new Intl.DateTimeFormat(pageLanguage, {month: "short", day: "numeric"});
 for (const time of document.querySelectorAll("time[data-as]")) {
   time.textContent = (time.dataset.as === "day" ? day : clock).format(new Date(time.dateTime));
 }
@@ -54,6 +55,6 @@ for (const button of document.querySelectorAll("[data-copy]")) {
     const field = document.getElementById(button.dataset.copy);
     field.select();
     await navigator.clipboard.writeText(field.value);
-    button.textContent = "Copied";
+    button.textContent = gettext("Copied");
   });
 }

@@ -1,0 +1,51 @@
+"""The language of a request: what the address names, what the worker chose, or what the task and the browser speak."""
+
+from collections.abc import Sequence
+
+from flask import Flask, g, request
+
+from common.translation import (
+    SOURCE,
+    Translator,
+    add_translation,
+    best_language,
+    browser_language,
+    is_known,
+    translator,
+)
+
+# The parameter of a page's address by which a visitor chooses a language.
+PARAMETER = "lang"
+
+
+def add_languages(app: Flask) -> None:
+    """Let the app's templates show their texts in the language of the request."""
+    add_translation(app.jinja_env, current_translator)
+
+
+def current_translator() -> Translator:
+    """Return the translator of the request: in the language that its view set, chosen by address, or of its browser.
+
+    A page's script asks for the page's own language, as a browser does.
+    """
+    if "language" not in g:
+        g.language = chosen_language() or browser_language(request.accept_languages.values())
+    return translator(g.language)
+
+
+def set_language(language: str) -> None:
+    """Set the language of the response."""
+    g.language = language
+
+
+def chosen_language() -> str | None:
+    """Return the language that the address names, if it is known."""
+    chosen = request.args.get(PARAMETER, "")
+    return chosen if is_known(chosen) else None
+
+
+def task_language(languages: Sequence[str]) -> str:
+    """Return the language for the pages of a task: the best of its own for the browser, else its first known one."""
+    accepted = list(request.accept_languages.values())
+    first = best_language(languages)
+    return best_language(accepted, languages) or first or best_language(accepted) or SOURCE
