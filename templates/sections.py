@@ -145,6 +145,13 @@ class Work(Section):
     create_minutes: int = Field(20, ge=1, le=1_440, description="minutes a worker has for a creation HIT")
     validate_minutes: int = Field(15, ge=1, le=1_440, description="minutes a worker has for a validation HIT")
     hits_at_once: int = Field(3, ge=1, le=100, description="HITs that one worker can have open at once, 1 to 100")
+    empty_hits_per_day: int = Field(
+        3,
+        ge=0,
+        le=100,
+        description="validation HITs that one worker is paid for in a day although nothing was left to judge when their "
+        "page opened, 0 to 100",
+    )
     label_studio_minutes: int = Field(
         20,
         ge=0,

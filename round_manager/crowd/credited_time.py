@@ -69,6 +69,8 @@ def credit_time(session: Session, assignments: Sequence[Assignment], pages: Mapp
 def _claimed(assignment: Assignment, page: WorkSession | None) -> list[Span]:
     if page is None:
         return _between(assignment.accepted_at, assignment.submitted_at)
+    if page.empty_at is not None:
+        return []
     # A page that never reported any time, such as a quiz that was answered at once, has the time that it was open.
     end = page.submitted_at or assignment.submitted_at or page.started_at
     return claimed_spans(page) or _between(page.started_at, min(end, page.expires_at))

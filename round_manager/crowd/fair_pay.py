@@ -20,7 +20,7 @@ from datetime import datetime
 from itertools import groupby
 from statistics import median, median_high
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, exists, func, select
 from sqlalchemy.orm import Session
 
 from crowd.port import Crowd
@@ -36,6 +36,7 @@ from round_manager.models import (
     LedgerEntry,
     Round,
     Task,
+    WorkSession,
     spec_of,
 )
 from round_manager.money.ledger import Debt, owe_new, owed_entry
@@ -168,7 +169,8 @@ def earned_work(session: Session, task: Task, *which: ColumnElement[bool]) -> It
         .join(Assignment, Assignment.hit_id == Hit.id)
         .join(pay, pay.c.assignment_id == Assignment.id)
         .where(Hit.task_id == task.id, Assignment.status == AssignmentStatus.APPROVED, Hit.group_id.is_not(None))
-        .where(*which)
+        # What is paid without work says nothing about the pay of work.
+        .where(~exists().where(WorkSession.assignment_id == Assignment.id, WorkSession.empty_at.is_not(None)), *which)
         .order_by(Hit.group_id, Hit.kind, Assignment.id)
         .execution_options(yield_per=ROWS_AT_A_TIME)
     )

@@ -184,6 +184,7 @@ class WorkSession(table.Numbered):
         table.index("ix_work_session_worker", "worker_id", "id"),
         table.index("ix_work_session_open", "expires_at", where="status = 'open'"),
         table.index("ix_work_session_to_confirm", "id", where="status = 'submitted'"),
+        table.index("ix_work_session_empty", "hit_id", where="empty_at IS NOT NULL"),
         table.one_of("status", SessionStatus),
         *table.filled("claimed_assignment"),
         *table.at_least(0, "active_ms"),
@@ -214,6 +215,8 @@ class WorkSession(table.Numbered):
     browser_seen_at: Mapped[datetime | None] = mapped_column(default=None)
     # The moments of active_ms (see work.spans); none if nothing was reported yet.
     active_spans: Mapped[list[list[int]] | None] = mapped_column(Json, default=None)
+    # Set if the page held nothing when it was opened, and its reward is paid anyway.
+    empty_at: Mapped[datetime | None] = mapped_column(default=None)
 
 
 class Worker(table.Numbered):

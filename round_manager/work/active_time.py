@@ -31,7 +31,8 @@ GAP_MS = 1_000
 def record_active_time(session: Session, work: WorkSession, active_ms: int, *, now: datetime) -> int:
     """Store the active time that the page has counted, as far as it is believed, and return it; it never decreases."""
     held = lock_session(session, work)
-    if held.status is SessionStatus.OPEN and active_ms > held.active_ms:
+    # There is nothing to spend time on in an empty HIT.
+    if held.status is SessionStatus.OPEN and held.empty_at is None and active_ms > held.active_ms:
         claimed, until = claimed_spans(held), min(now, held.expires_at)
         open_since = max(held.started_at, until - LONGEST_SILENCE)
         gained = latest(without([(in_ms(open_since), in_ms(until))], claimed), active_ms - held.active_ms)

@@ -36,6 +36,7 @@ from round_manager.models.table import table_of
 from round_manager.tasks.rounds import LIVE
 from round_manager.work import errors
 from round_manager.work.creation import assign_contexts
+from round_manager.work.empty_hits import pay_empty
 from round_manager.work.leases import end_leases, keep_leases, lock_task, make_room
 from round_manager.work.quizzes import check_quiz, results_of
 from round_manager.work.sessions import context_of, lock_session
@@ -200,7 +201,11 @@ def _fill(session: Session, hit: Hit, work: WorkSession, now: datetime, *, is_ne
         assign_contexts(session, context, is_new=is_new, now=now)
     elif context.hit.kind is HitKind.VALIDATE:
         make_room(session, context.hit, now=now)
-        assign_examples(session, context, now=now)
+        try:
+            assign_examples(session, context, now=now)
+            work.empty_at = None
+        except errors.NothingToDo as reason:
+            pay_empty(session, context, reason, is_new=is_new, now=now)
     elif is_new or not results_of(session, work):
         check_quiz(session, context)
 

@@ -1,6 +1,7 @@
 """Judging examples, without any information about their authors or the intended label; judgements become votes."""
 
 from collections.abc import Collection, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -56,12 +57,15 @@ class ValidationItem:
 def assign_examples(session: Session, context: SessionContext, *, now: datetime) -> None:
     """Add the items of a new session: examples that need votes and some gold, shuffled; the task must be locked."""
     most = context.spec.work.validations_per_hit
-    known = choose_gold(session, context, min(gold_count(session, context, most), most - 1), now=now)
+    gold = min(gold_count(session, context, most), most - 1)
     work = context.work
-    found = lease_examples(session, work, context.open_round, most - len(known), now=now)
-    if not found:
-        text = "there is nothing to check for you at the moment; return the HIT, please"
-        raise NothingToDo(text, hint=errors.RETURN_HIT)
+    # Without examples, no gold counts as shown.
+    with session.begin_nested() if gold else nullcontext():
+        known = choose_gold(session, context, gold, now=now)
+        found = lease_examples(session, work, context.open_round, most - len(known), now=now)
+        if not found:
+            text = "there is nothing to check for you at the moment; return the HIT, please"
+            raise NothingToDo(text, hint=errors.RETURN_HIT)
     rows = [
         WorkItem(
             session_id=work.id, worker_id=work.worker_id, item=0, example_id=example.id, author_id=example.author_id

@@ -89,6 +89,11 @@ class PageWork(ExampleInputs):
     def open_validation_page(self, worker: str = "V1") -> WorkSession:
         return self.open_page(worker, kind=HitKind.VALIDATE)
 
+    def finds_nothing(self, worker: str = "V1") -> bool:
+        """Open a new validation page of a worker, and return whether there is nothing for them to judge."""
+        page = self.open_validation_page(worker)
+        return page.empty_at is not None and not self.rows(WorkItem, WorkItem.session_id == page.id)
+
     def page_input(self, work: WorkSession, text: str, item: int = 0, **changes: Any) -> PageInput:
         """Return a page with this text, for the label or the answer that the task wants."""
         field_name = self.spec.with_role("input")[0].name

@@ -11,7 +11,6 @@ from round_manager.work.errors import (
     AlreadySubmitted,
     HitIncomplete,
     InvalidInput,
-    NothingToDo,
     TextTooLong,
     TimeIsOver,
 )
@@ -56,8 +55,7 @@ def test_no_worker_judges_their_own_example_or_one_twice(new_campaign: NewCampai
     assert given(campaign) == [fresh.id]
     campaign.judge_all(work, POSITIVE)
     campaign.finish_page(work)
-    with pytest.raises(NothingToDo):
-        campaign.open_validation_page("W1")
+    assert campaign.finds_nothing("W1")
 
 
 @pytest.mark.any_database
@@ -77,13 +75,11 @@ def test_no_more_workers_are_asked_than_votes_are_wanted(new_campaign: NewCampai
     campaign = new_campaign(validation=NO_GOLD)
     campaign.add_example(wanted=2)
     first, second = campaign.open_validation_page("V1"), campaign.open_validation_page("V2")
-    with pytest.raises(NothingToDo):
-        campaign.open_validation_page("V3")
+    assert campaign.finds_nothing("V3")
     campaign.judge_all(first, POSITIVE)
     campaign.finish_page(first)
     campaign.confirm(first)
-    with pytest.raises(NothingToDo):
-        campaign.open_validation_page("V3")
+    assert campaign.finds_nothing("V3")
     assert len(campaign.votes()) == 1
     campaign.clock.set(second.expires_at)
     assert campaign.open_validation_page("V3").status == "open"
@@ -97,8 +93,7 @@ def test_a_submitted_judgement_keeps_its_lease_for_an_hour(new_campaign: NewCamp
     campaign.judge_all(work, POSITIVE)
     campaign.finish_page(work)
     campaign.clock.advance(59 * MINUTE)
-    with pytest.raises(NothingToDo):
-        campaign.open_validation_page("V2")
+    assert campaign.finds_nothing("V2")
     campaign.clock.advance(MINUTE)
     campaign.open_validation_page("V2")
 
@@ -108,8 +103,7 @@ def test_examples_that_are_not_pending_are_not_handed_out(new_campaign: NewCampa
     campaign = new_campaign(validation=NO_GOLD)
     for status in (ExampleStatus.UNCONFIRMED, ExampleStatus.UNCHECKED, ExampleStatus.FLAGGED):
         campaign.add_example(status=status)
-    with pytest.raises(NothingToDo):
-        campaign.open_validation_page()
+    assert campaign.finds_nothing()
 
 
 def test_the_oldest_come_first_and_each_worker_sees_them_in_another_order(new_campaign: NewCampaign) -> None:
@@ -324,8 +318,7 @@ def test_without_anything_to_vote_on_no_worker_is_paid_for_gold_alone(new_campai
     campaign = new_campaign(validation={"gold_rate": 1.0})
     with campaign.store.write() as session:
         update_gold(session, campaign.task, built_in_pack("sentiment").seed[:9], now=campaign.now)
-    with pytest.raises(NothingToDo):
-        campaign.open_validation_page()
+    assert campaign.finds_nothing()
 
 
 def test_a_validator_gets_examples_of_authors_whom_they_have_judged_least(new_campaign: NewCampaign) -> None:
