@@ -64,6 +64,8 @@ class PageVisit:
     worker_id: str
     submit_to: str
     is_preview: bool
+    # The worker's other HITs of this requester; None if the crowd does not name them.
+    held: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class PageParameters:
 
     A visit without an assignment id, or with `preview_assignment`, is a preview. `submit_to` is empty for crowds whose
     pages do not submit to the marketplace. `proof` carries the marketplace's signature over the other parameters; it is
-    empty for crowds that cannot prove who accepted a HIT.
+    empty for crowds that cannot prove who accepted a HIT. `held` names the worker's other HITs, separated by commas.
     """
 
     hit: str
@@ -81,6 +83,7 @@ class PageParameters:
     submit_to: str = ""
     preview_assignment: str = ""
     proof: str = ""
+    held: str = ""
 
     def read(self, query: Mapping[str, str]) -> PageVisit:
         """Return the visit that a page's query describes."""
@@ -91,6 +94,7 @@ class PageParameters:
             worker_id=query.get(self.worker, ""),
             submit_to=query.get(self.submit_to, "") if self.submit_to else "",
             is_preview=assignment == self.preview_assignment,
+            held=tuple(filter(None, query[self.held].split(","))) if self.held and self.held in query else None,
         )
 
     def preview_query(self) -> dict[str, str]:

@@ -12,7 +12,7 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from crowd.errors import CrowdError
@@ -39,15 +39,35 @@ def sign_acceptance(
     parameters: Mapping[str, str], secrets: Iterable[str], *, issued_at: datetime, expires_at: datetime
 ) -> str:
     """Return the proof for a page's query parameters, which each of the secrets verifies."""
-    times = [str((at - _EPOCH) // _MICROSECOND) for at in (issued_at, expires_at)]
-    signed = [_signature(secret, times, parameters) for secret in list(secrets)[:MOST_KEYS]]
-    return _SEPARATOR.join([*times, *signed])
+    return _sign(sorted(parameters.items()), secrets, _KEY, issued_at, expires_at)
 
 
 def verify_acceptance(proof: str, parameters: Mapping[str, str], secret: str, *, now: datetime) -> datetime:
     """Return when the proof was issued; `parameters` are those of the page without the proof itself."""
+    return _verify(proof, sorted(parameters.items()), secret, _KEY, now)
+
+
+def sign_text(text: str, secrets: Iterable[str], purpose: bytes, *, issued_at: datetime, expires_at: datetime) -> str:
+    """Return a signature of a text for one purpose; signatures for different purposes are never the same."""
+    return _sign([text], secrets, purpose, issued_at, expires_at)
+
+
+def verify_text(signature: str, text: str, secret: str, purpose: bytes, *, now: datetime) -> datetime:
+    """Return when a text was signed for this purpose, or raise ProofInvalid or ProofExpired."""
+    return _verify(signature, [text], secret, purpose, now)
+
+
+def _sign(
+    content: Sequence[object], secrets: Iterable[str], purpose: bytes, issued_at: datetime, expires_at: datetime
+) -> str:
+    times = [str((at - _EPOCH) // _MICROSECOND) for at in (issued_at, expires_at)]
+    signed = [_signature(secret, purpose, times, content) for secret in list(secrets)[:MOST_KEYS]]
+    return _SEPARATOR.join([*times, *signed])
+
+
+def _verify(proof: str, content: Sequence[object], secret: str, purpose: bytes, now: datetime) -> datetime:
     issued, expires, *signatures = proof.split(_SEPARATOR, maxsplit=MOST_KEYS + 1) + [""] * 2
-    wanted = _signature(secret, [issued, expires], parameters)
+    wanted = _signature(secret, purpose, [issued, expires], content)
     if not any(hmac.compare_digest(one.encode(errors="replace"), wanted.encode()) for one in signatures):
         raise ProofInvalid("the marketplace did not sign these parameters")
     if now > _time(expires) + LEEWAY:
@@ -55,9 +75,9 @@ def verify_acceptance(proof: str, parameters: Mapping[str, str], secret: str, *,
     return _time(issued)
 
 
-def _signature(secret: str, times: list[str], parameters: Mapping[str, str]) -> str:
-    key = hmac.digest(secret.encode(), _KEY, hashlib.sha256)
-    text = json.dumps([*times, *sorted(parameters.items())])
+def _signature(secret: str, purpose: bytes, times: list[str], content: Sequence[object]) -> str:
+    key = hmac.digest(secret.encode(), purpose, hashlib.sha256)
+    text = json.dumps([*times, *content])
     return base64.urlsafe_b64encode(hmac.digest(key, text.encode(), hashlib.sha256)).rstrip(b"=").decode()
 
 

@@ -26,6 +26,7 @@ MTURK = CrowdProfile(
     built_in_qualifications=frozenset(BuiltInQualification),
 )
 
-# `outfox marketplace`: MTurk's protocol, and one parameter more that other pages ignore.
-PROOF_PARAMETER = "acceptanceProof"
-MARKETPLACE = replace(MTURK, kind="marketplace", page=replace(MTURK.page, proof=PROOF_PARAMETER))
+# `outfox marketplace`: MTurk's protocol, and two parameters more that other pages ignore.
+PROOF_PARAMETER, HELD_PARAMETER = "acceptanceProof", "heldHits"
+_PAGE = replace(MTURK.page, proof=PROOF_PARAMETER, held=HELD_PARAMETER)
+MARKETPLACE = replace(MTURK, kind="marketplace", page=_PAGE)

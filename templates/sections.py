@@ -149,7 +149,7 @@ class Work(Section):
         3,
         ge=0,
         le=100,
-        description="validation HITs that one worker is paid for in a day although nothing was left to judge when their "
+        description="validation HITs that one worker is paid for in a day although nothing was left to judge when the "
         "page opened, 0 to 100",
     )
     label_studio_minutes: int = Field(

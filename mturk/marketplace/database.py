@@ -18,7 +18,7 @@ from mturk.marketplace.errors import MarketBusy, MarketDatabaseError, MarketUnav
 from mturk.marketplace.tables.base import Base
 from mturk.marketplace.tables.people import Release
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 # Later versions only added tables, so a database of this version is upgraded by creating the missing ones.
 OLDEST_SCHEMA_VERSION = 1
 # Errors of the server, the network or the disk, not of a statement.

@@ -23,6 +23,7 @@ MarketError                     the request is refused; nothing was changed
     ├── NoWorkLeft              the group has nothing more for this worker
     ├── NotQualified            the worker does not meet the requirements
     ├── QueueFull               the worker holds as many assignments as allowed
+    ├── TooManyHeld             the worker holds as many HITs of this kind as its requester allows
     ├── NotTheHolder            another worker has this assignment
     ├── AssignmentExpired       no worker has it: its time ran out, or it was returned
     └── AssignmentAlreadySubmitted  it was submitted before
@@ -179,6 +180,15 @@ class NotQualified(WorkerActionRefused):
 
 class QueueFull(WorkerActionRefused):
     """The worker holds as many assignments as allowed."""
+
+
+class TooManyHeld(WorkerActionRefused):
+    """The worker holds as many HITs of this kind as its requester allows; `finish` are their assignments."""
+
+    def __init__(self, finish: tuple[str, ...]) -> None:
+        text = "you hold as many of these as you can have at once; submit or return one first"
+        super().__init__("ExceedsMaxAssignmentsPerWorker", text)
+        self.finish = finish
 
 
 class NotTheHolder(WorkerActionRefused):

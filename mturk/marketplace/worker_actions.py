@@ -1,6 +1,6 @@
 """What workers do: find groups of HITs, preview one, accept it, return it, submit it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -14,6 +14,8 @@ from mturk.marketplace.tables.people import Requester, Worker
 from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Hit, HitStatus, HitType, ReturnedHit
 
 MAX_HELD = 25
+# A requester is asked about this many of the oldest and of the newest HITs of a group.
+SOME_HITS = 10
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,12 @@ class HitGroup:
     keywords: tuple[str, ...]
     qualified: bool
     why_not: str
+    requester_id: str = ""
+    # From the requester, if they were asked: the most that a HIT can earn beyond its reward, the code of why this
+    # worker cannot have one now, and their assignments of which one must be finished or returned first.
+    bonus_cents: int = 0
+    refusal: str = ""
+    finish: tuple[str, ...] = ()
 
 
 def list_groups(session: Session, worker: Worker, now: datetime) -> list[HitGroup]:
@@ -73,6 +81,7 @@ def list_groups(session: Session, worker: Worker, now: datetime) -> list[HitGrou
                 keywords=tuple(word.strip() for word in hit_type.keywords.split(",") if word.strip()),
                 qualified=not unmet,
                 why_not=" ".join(one.why for one in unmet),
+                requester_id=hit_type.requester_id,
             )
         )
     return listed
@@ -85,8 +94,18 @@ def preview(session: Session, worker: Worker, group_id: str, now: datetime) -> H
     return _next_hit(session, worker, hit_type, now)
 
 
-def accept(session: Session, worker: Worker, group_id: str, now: datetime) -> Assignment:
-    """Accept a HIT of the group that this worker has not worked on."""
+def next_hits(session: Session, worker: Worker, group_id: str, now: datetime) -> list[str]:
+    """Return the ids of some HITs that this worker could get next: the oldest and the newest of the group."""
+    hit_type = _find_type(session, group_id)
+    ids = select(Hit.id).where(_available_to(worker, now), Hit.type_id == hit_type.id).limit(SOME_HITS)
+    oldest, newest = (session.scalars(ids.order_by(order)).all() for order in (Hit.number, Hit.number.desc()))
+    return list(dict.fromkeys([*oldest, *newest]))
+
+
+def accept(
+    session: Session, worker: Worker, group_id: str, now: datetime, *, but_not: Collection[str] = ()
+) -> Assignment:
+    """Accept a HIT of the group that this worker has not worked on, and that is not one of those."""
     hit_type = _find_type(session, group_id)
     _check_requirements(session, worker, hit_type, GuardedAction.ACCEPT)
     if len(held_assignments(session, worker, now)) >= MAX_HELD:
@@ -95,7 +114,7 @@ def accept(session: Session, worker: Worker, group_id: str, now: datetime) -> As
             f"you hold {MAX_HELD} HITs already; submit or return one first",
         )
     return assignments.assign(
-        session, _next_hit(session, worker, hit_type, now), worker, hit_type.assignment_seconds, now
+        session, _next_hit(session, worker, hit_type, now, but_not), worker, hit_type.assignment_seconds, now
     )
 
 
@@ -168,10 +187,10 @@ def _available_to(worker: Worker, now: datetime) -> ColumnElement[bool]:
     return and_(Hit.status == HitStatus.ASSIGNABLE, Hit.expires_at > now, ~worked)
 
 
-def _next_hit(session: Session, worker: Worker, hit_type: HitType, now: datetime) -> Hit:
+def _next_hit(session: Session, worker: Worker, hit_type: HitType, now: datetime, but_not: Collection[str] = ()) -> Hit:
     # HITs that this worker returned come last.
     returned = exists().where(ReturnedHit.hit_id == Hit.id, ReturnedHit.worker_id == worker.id)
-    candidates = select(Hit).where(_available_to(worker, now), Hit.type_id == hit_type.id)
+    candidates = select(Hit).where(_available_to(worker, now), Hit.type_id == hit_type.id, Hit.id.not_in(but_not))
     for query in (candidates.where(~returned), candidates.where(returned)):
         hit = session.scalars(query.order_by(Hit.number).limit(1)).one_or_none()
         if hit is not None:

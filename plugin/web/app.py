@@ -24,6 +24,7 @@ from plugin.labelstudio.editor import PAGES, own_addresses
 from plugin.web import middleware
 from plugin.web.background import Housekeeping, ReadingLoop
 from plugin.web.data_routes import data_pages
+from plugin.web.inquiries import inquiry_routes
 from plugin.web.language import add_languages
 from plugin.web.work.access import MarketSite, PageLimits, PageTokens
 from plugin.web.work.page import AcceptanceCheck, HitPages, PackCache
@@ -199,13 +200,14 @@ class ServeProcess:
         self._application = application
         metrics = middleware.WebMetrics()
         self._loop = self._reading(shared, sync_every, metrics)
+        inquiries = inquiry_routes(store, clock, settings.crowd_name, settings.crowd_key_secret)
         self.app = web_app(
             store,
             application.attempt_intake(store),
             settings.signing_secrets(),
             metrics=metrics,
             hint=self._loop.hint if self._loop else ignore_hint,
-            pages=(front_page(store), work_pages(application), data_pages(settings, store, clock)),
+            pages=(front_page(store), work_pages(application), data_pages(settings, store, clock), inquiries),
             proxies=settings.web_proxies,
         )
         access = application.worker_access if settings.has_crowd_keys else None

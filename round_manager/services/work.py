@@ -6,7 +6,7 @@ the text and target with each call about an example to write, so that it is neve
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -123,11 +123,13 @@ def open_page(
     *,
     submit_to: str = "",
     is_proven: bool = True,
+    held: Collection[str] | None = None,
     before_new: Callable[[], None] = lambda: None,
 ) -> tuple[HitDetails, WorkSession]:
     """Return the session of a worker who accepted the HIT; `before_new` may refuse to create one.
 
-    The number of pages is limited if the marketplace did not prove the acceptance.
+    The number of pages is limited if the marketplace did not prove the acceptance. `held` are the other HITs that the
+    worker holds, as far as the marketplace names them; without a proof, they are ignored.
     """
     with context.store.read() as session:
         is_known = session_start.has_session(session, _find_hit(session, hit), assignment, worker)
@@ -149,6 +151,7 @@ def open_page(
             submit_to=submit_to,
             is_proven=is_proven,
             is_known=is_known,
+            held=held if is_proven else None,
         )
     if work.status is SessionStatus.EXPIRED:
         raise TimeIsOver(OVER)

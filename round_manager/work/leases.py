@@ -54,6 +54,8 @@ from templates import TaskSpec
 SWEPT_AT_ONCE = 500
 # Examples to judge are chosen from this many of the oldest ones.
 PAIR_WINDOW = 50
+# For a page that does not exist yet: no session has this id.
+NO_SESSION = 0
 
 
 def lock_task(session: Session, task_id: int) -> None:
@@ -68,8 +70,7 @@ def lease_contexts(
     session: Session, work: WorkSession, round: Round, spec: TaskSpec, most: int, *, now: datetime
 ) -> list[int]:
     """Lease up to `most` contexts, those that the task's strategy gives this worker next."""
-    queries = _EXCLUDED_REPEATING if spec.work.repeat_context else _EXCLUDED
-    excluded = ExcludedContexts(session, queries, _excluding(work, round))
+    excluded = _excluded_contexts(session, work.worker_id, work.id, round, spec)
     seed, strategy = seed_of(session, work, round.task_id), spec.rounds.context_strategy
     found = choose_contexts(session, round, strategy, seed, most, excluded=excluded, now=now)
     found = found or _take_over(session, work, round, spec, most, now)
@@ -85,6 +86,22 @@ def lease_contexts(
         )
     session.flush()
     return found
+
+
+def has_context(session: Session, worker_id: int, round: Round, spec: TaskSpec, *, now: datetime) -> bool:
+    """Return whether a new page of the worker could lease a context now."""
+    excluded = _excluded_contexts(session, worker_id, NO_SESSION, round, spec)
+    if choose_contexts(session, round, spec.rounds.context_strategy, b"", 1, excluded=excluded, now=now):
+        return True
+    held = _held_elsewhere(worker_id, round, spec).limit(1)
+    return session.execute(held, _excluding(worker_id, NO_SESSION, round)).first() is not None
+
+
+def _excluded_contexts(
+    session: Session, worker_id: int, session_id: int, round: Round, spec: TaskSpec
+) -> ExcludedContexts:
+    queries = _EXCLUDED_REPEATING if spec.work.repeat_context else _EXCLUDED
+    return ExcludedContexts(session, queries, _excluding(worker_id, session_id, round))
 
 
 def end_lease(session: Session, work: WorkSession, context_id: int | None, outcome: LeaseEnd, *, now: datetime) -> None:
@@ -131,18 +148,7 @@ def lease_examples(session: Session, work: WorkSession, round: Round, most: int,
     They are among the oldest ones, and those by authors whom this worker has judged least come first: two accounts that
     confirm each other's examples rarely meet.
     """
-    votes = select(func.count()).where(Vote.example_id == Example.id).scalar_subquery()
-    leases = select(func.count()).where(Lease.example_id == Example.id, is_live(now)).scalar_subquery()
-    voted = select(Vote.id).where(Vote.example_id == Example.id, Vote.worker_id == work.worker_id)
-    wanted = select(Example.id, Example.author_id).where(
-        Example.round_id == round.id,
-        Example.status == ExampleStatus.PENDING,
-        Example.author_id != work.worker_id,
-        Example.votes_wanted - votes - leases > _kept_for_established(session, work, round),
-        ~voted.exists(),
-        ~_judged_by(work).exists(),
-        ~_held_by(work).exists(),
-    )
+    wanted = _examples_for(session, work.worker_id, round, now)
     oldest = session.execute(wanted.order_by(Example.id).limit(max(most, PAIR_WINDOW))).all()
     chosen = _least_met(session, work, [(example_id, author) for example_id, author in oldest], most)
     found = list(session.scalars(select(Example).where(Example.id.in_(chosen)).order_by(Example.id)))
@@ -161,9 +167,31 @@ def lease_examples(session: Session, work: WorkSession, round: Round, most: int,
     return found
 
 
-def _kept_for_established(session: Session, work: WorkSession, round: Round) -> ColumnElement[int]:
+def count_examples(session: Session, worker_id: int, round: Round, most: int, *, now: datetime) -> int:
+    """Return how many examples, up to `most`, a new page of the worker could lease now."""
+    some = _examples_for(session, worker_id, round, now).limit(most).subquery()
+    return session.scalar(select(func.count()).select_from(some)) or 0
+
+
+def _examples_for(session: Session, worker_id: int, round: Round, now: datetime) -> Select[int, int]:
+    """Return the query for the examples that need this worker's vote, with their authors."""
+    votes = select(func.count()).where(Vote.example_id == Example.id).scalar_subquery()
+    leases = select(func.count()).where(Lease.example_id == Example.id, is_live(now)).scalar_subquery()
+    voted = select(Vote.id).where(Vote.example_id == Example.id, Vote.worker_id == worker_id)
+    return select(Example.id, Example.author_id).where(
+        Example.round_id == round.id,
+        Example.status == ExampleStatus.PENDING,
+        Example.author_id != worker_id,
+        Example.votes_wanted - votes - leases > _kept_for_established(session, worker_id, round),
+        ~voted.exists(),
+        ~_judged_by(worker_id).exists(),
+        ~_held_by(worker_id).exists(),
+    )
+
+
+def _kept_for_established(session: Session, worker_id: int, round: Round) -> ColumnElement[int]:
     """Return how many of an example's votes this worker must leave to established validators."""
-    if not spec_of(round).validation.established_votes or is_established(session, round, work.worker_id):
+    if not spec_of(round).validation.established_votes or is_established(session, round, worker_id):
         return literal(0)
     return votes_kept(round)
 
@@ -186,7 +214,7 @@ def _least_met(session: Session, work: WorkSession, oldest: Sequence[tuple[int, 
     return chosen
 
 
-def _judged_by(work: WorkSession) -> Any:
+def _judged_by(worker_id: int) -> Any:
     """Examples that this worker has on another page, or judged on one that may still be confirmed."""
     return (
         select(WorkItem.id)
@@ -194,17 +222,17 @@ def _judged_by(work: WorkSession) -> Any:
         .where(
             WorkItem.example_id == Example.id,
             WorkItem.example_id.is_not(None),
-            WorkItem.worker_id == work.worker_id,
+            WorkItem.worker_id == worker_id,
             WorkSession.status.in_(VALID_SESSIONS),
         )
     )
 
 
-def _held_by(work: WorkSession) -> Any:
+def _held_by(worker_id: int) -> Any:
     return select(Lease.id).where(
         Lease.example_id == Example.id,
         Lease.example_id.is_not(None),
-        Lease.worker_id == work.worker_id,
+        Lease.worker_id == worker_id,
         Lease.ended_at.is_(None),
     )
 
@@ -214,24 +242,29 @@ def _take_over(
 ) -> list[int]:
     """Take over up to `most` contexts that only other pages of this worker hold, the oldest leases first."""
     # Anyone with the link can open pages in a worker's name; their leases must not leave the worker without work.
-    excluded = _excluded(repeat=spec.work.repeat_context, elsewhere=False)
-    oldest = (
-        select(Lease.id, Lease.context_id)
-        .join(Context, Context.id == Lease.context_id)
-        .where(Lease.worker_id == work.worker_id, Lease.session_id.is_not(None), Lease.ended_at.is_(None))
-        .where(Context.task_id == round.task_id, Context.retired_at.is_(None))
-        .where(*(Context.id.not_in(one) for one in excluded))
-        .order_by(Lease.leased_at, Lease.id)
-    )
-    held = session.execute(oldest.limit(most), _excluding(work, round)).all()
+    excluding = _excluding(work.worker_id, work.id, round)
+    held = session.execute(_held_elsewhere(work.worker_id, round, spec).limit(most), excluding).all()
     ended = update(Lease).where(Lease.id.in_([lease_id for lease_id, _ in held]), Lease.ended_at.is_(None))
     session.execute(ended.values(ended_at=now, outcome=LeaseEnd.RETURNED))
     return [context_id for _, context_id in held if context_id is not None]
 
 
-def _excluding(work: WorkSession, round: Round) -> dict[str, object]:
+def _held_elsewhere(worker_id: int, round: Round, spec: TaskSpec) -> Select[int, int | None]:
+    """Return the query for leases of other pages of the worker on contexts that they may write on."""
+    excluded = _excluded(repeat=spec.work.repeat_context, elsewhere=False)
+    return (
+        select(Lease.id, Lease.context_id)
+        .join(Context, Context.id == Lease.context_id)
+        .where(Lease.worker_id == worker_id, Lease.session_id.is_not(None), Lease.ended_at.is_(None))
+        .where(Context.task_id == round.task_id, Context.retired_at.is_(None))
+        .where(*(Context.id.not_in(one) for one in excluded))
+        .order_by(Lease.leased_at, Lease.id)
+    )
+
+
+def _excluding(worker_id: int, session_id: int, round: Round) -> dict[str, object]:
     """Return the parameters of the queries for the contexts that this worker must not get."""
-    return {"worker": work.worker_id, "session": work.id, "task": round.task_id}
+    return {"worker": worker_id, "session": session_id, "task": round.task_id}
 
 
 def _excluded(*, repeat: bool, elsewhere: bool = True) -> list[Select[int | None]]:

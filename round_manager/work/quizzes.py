@@ -26,6 +26,7 @@ from round_manager.models import (
 )
 from round_manager.work import errors
 from round_manager.work.errors import NothingToDo
+from round_manager.work.leases import NO_SESSION
 from round_manager.work.sessions import SessionContext, lock_for_work
 from templates import TaskSpec
 from templates.sections import Quiz
@@ -51,8 +52,7 @@ def quiz_of(spec: TaskSpec) -> Quiz:
 
 def check_quiz(session: Session, context: SessionContext) -> None:
     """Raise NothingToDo if the worker has passed, or has no attempts left."""
-    passed = _counted(context).where(QuizResult.passed, WorkSession.id != context.work.id)
-    if session.scalar(passed):
+    if has_passed(session, context.work.worker_id, context.hit.task_id, context.work.id):
         raise NothingToDo("you have passed this quiz already; return the HIT, please", hint=errors.RETURN_HIT)
     if not attempts_left(session, context):
         text = "you have taken this quiz as often as it can be taken; return the HIT, please"
@@ -61,7 +61,23 @@ def check_quiz(session: Session, context: SessionContext) -> None:
 
 def attempts_left(session: Session, context: SessionContext) -> int:
     """Return how often the worker may still take the quiz; attempts here and all confirmed ones count."""
-    return max(0, quiz_of(context.spec).max_attempts - (session.scalar(_counted(context)) or 0))
+    return max(0, quiz_of(context.spec).max_attempts - _count_taken(session, context))
+
+
+def may_take(session: Session, worker_id: int, task_id: int, spec: TaskSpec) -> bool:
+    """Return whether the worker could take the quiz on a new page."""
+    taken = session.scalar(_counted(worker_id, task_id, NO_SESSION)) or 0
+    return taken < quiz_of(spec).max_attempts and not has_passed(session, worker_id, task_id, NO_SESSION)
+
+
+def has_passed(session: Session, worker_id: int, task_id: int, session_id: int) -> bool:
+    """Return whether the worker has passed the quiz on another page than this one."""
+    passed = _counted(worker_id, task_id, session_id).where(QuizResult.passed, WorkSession.id != session_id)
+    return bool(session.scalar(passed))
+
+
+def _count_taken(session: Session, context: SessionContext) -> int:
+    return session.scalar(_counted(context.work.worker_id, context.hit.task_id, context.work.id)) or 0
 
 
 def results_of(session: Session, work: WorkSession) -> list[QuizResult]:
@@ -140,7 +156,7 @@ def ungranted_passes(session: Session, marketplace: str) -> list[QuizPass]:
     return list(found.values())
 
 
-def _counted(context: SessionContext) -> Select[int]:
+def _counted(worker_id: int, task_id: int, session_id: int) -> Select[int]:
     """Count the worker's attempts: those of this session, and those that the marketplace confirmed."""
     return (
         select(func.count())
@@ -149,9 +165,9 @@ def _counted(context: SessionContext) -> Select[int]:
         .join(Hit, Hit.id == WorkSession.hit_id)
         .where(
             Hit.kind == HitKind.QUIZ,
-            QuizResult.worker_id == context.work.worker_id,
-            QuizResult.task_id == context.hit.task_id,
-            or_(WorkSession.id == context.work.id, WorkSession.status == SessionStatus.CONFIRMED),
+            QuizResult.worker_id == worker_id,
+            QuizResult.task_id == task_id,
+            or_(WorkSession.id == session_id, WorkSession.status == SessionStatus.CONFIRMED),
         )
     )
 

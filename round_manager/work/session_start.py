@@ -6,6 +6,7 @@ accepted a HIT, anyone with its link can claim to be any worker; then a HIT has 
 """
 
 import hashlib
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -68,25 +69,27 @@ def open_session(
     submit_to: str = "",
     is_proven: bool = True,
     is_known: bool = True,
+    held: Collection[str] | None = None,
 ) -> WorkSession:
     """Return the session of this worker and assignment, with its items; the same one on each load.
 
     Marketplaces assign a returned or abandoned assignment again under its old id. So a session whose time is over
     starts again with its page, and keeps what was submitted. If the marketplace names another place to submit to
     (`submit_to`), the worker returned the HIT and accepted it again: they get its whole time and keep all they wrote.
-    `is_known` says whether there was a session a moment ago.
+    `is_known` says whether there was a session a moment ago; `held` are the worker's other HITs, if the marketplace
+    proves which they are.
     """
     _check_claim(assignment, worker)
     found = _find(session, hit, assignment, worker)[1] if is_known else None
     if found is not None and not _is_over(found, now):
         return _accepted(session, hit, found, submit_to, now)
-    problem = _problem(session, hit)
+    problem = hit_problem(session, hit)
     if problem is None:
         # Of two tabs that load at once, the second waits here and then finds the session of the first.
         lock_task(session, hit.task_id)
         who, found = _find(session, hit, assignment, worker)
         # Moving a round locks the task too: it may have moved while we waited.
-        problem = _problem(session, hit, refresh=True)
+        problem = hit_problem(session, hit, refresh=True)
     if problem:
         if found is None:
             raise problem
@@ -94,7 +97,7 @@ def open_session(
     if found is None and not is_proven:
         _check_pages(session, hit, worker)
     if who is not None:
-        _require_place(session, hit, who, now)
+        _require_place(session, hit, who, held, now)
     if found is not None:
         work = _begin_again(session, hit, found, now)
         work.acceptance = _fingerprint(submit_to)
@@ -232,6 +235,11 @@ _CLAIMED = (
 )
 
 
+def find_worker(session: Session, hit: Hit, worker: str) -> Worker | None:
+    """Return a worker of the HIT's marketplace, if we have seen them; WorkRefused if they are blocked."""
+    return _find(session, hit, "", worker)[0]
+
+
 def _find(session: Session, hit: Hit, assignment: str, worker: str) -> tuple[Worker | None, WorkSession | None]:
     """Return the worker and the session as they are now, if they exist; WorkRefused if the worker is blocked."""
     claim = {"marketplace": hit.marketplace, "worker": worker, "task": hit.task_id}
@@ -244,7 +252,7 @@ def _find(session: Session, hit: Hit, assignment: str, worker: str) -> tuple[Wor
     return who, found
 
 
-def _problem(session: Session, hit: Hit, *, refresh: bool = False) -> errors.HitUnavailable | None:
+def hit_problem(session: Session, hit: Hit, *, refresh: bool = False) -> errors.HitUnavailable | None:
     """Return why the HIT cannot be started, or None; `refresh` reads the round again."""
     # A HIT is on the marketplace before we have read the reply to its creation; a worker can be faster.
     being_posted = hit.status is HitStatus.PLANNED and hit.sent_at is not None
@@ -266,12 +274,13 @@ def _problem(session: Session, hit: Hit, *, refresh: bool = False) -> errors.Hit
     return None
 
 
-def _require_place(session: Session, hit: Hit, worker: Worker, now: datetime) -> None:
+def _require_place(session: Session, hit: Hit, worker: Worker, held_ids: Collection[str] | None, now: datetime) -> None:
     """Raise TooManyHits if the worker has as many HITs of the task open as its terms allow; the task must be locked.
 
     A worker can take a HIT once, so several pages of one HIT count once: those that a stranger opens on the same link
-    in the worker's name leave the worker their places. The marketplace does not say that a HIT was returned, so it
-    counts until its time is over. The error may be read by a stranger: it does not help to take over a page.
+    in the worker's name leave the worker their places. Unless the marketplace proves which HITs the worker holds, a HIT
+    that was returned counts until its time is over. The error may be read by a stranger: it does not help to take over
+    a page.
     """
     owner = session.get_one(Task, hit.task_id) if hit.round_id is None else session.get_one(Round, hit.round_id)
     most = spec_of(owner).work.hits_at_once
@@ -283,6 +292,8 @@ def _require_place(session: Session, hit: Hit, worker: Worker, now: datetime) ->
         .group_by(Hit.id, Hit.kind)
         .order_by(func.min(WorkSession.started_at), Hit.id)
     )
+    if held_ids is not None:
+        held = held.where(Hit.external_id.in_(held_ids))
     found = session.execute(held).all()
     if len(found) < most:
         return

@@ -2,17 +2,18 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import urlsplit
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from mturk.marketplace import money, people
-from mturk.marketplace.errors import AccountNotFound
+from mturk.marketplace.errors import AccountNotFound, InvalidParameter
 from mturk.marketplace.market import Market
 from mturk.marketplace.money import MoneySummary
 from mturk.marketplace.people import KeyPair
 from mturk.marketplace.services.workers import WorkerSummary, last_address, worker_summaries
-from mturk.marketplace.tables.people import AccessKey, Requester
+from mturk.marketplace.tables.people import AccessKey, Requester, RequesterApp
 from mturk.marketplace.tables.work import Hit, HitStatus
 
 
@@ -64,6 +65,24 @@ class MarketplaceStatus:
     workers: tuple[WorkerSummary, ...]
     money: MoneySummary
     address: str | None
+
+
+def set_web_app(market: Market, name: str, url: str) -> str:
+    """Store the address of a requester's web app, which is asked what their HITs hold; an empty one asks nobody."""
+    with market.write() as session:
+        requester = people.find_requester(session, name.strip())
+        if requester is None:
+            raise AccountNotFound(name)
+        known = session.get(RequesterApp, requester.id)
+        if known is not None:
+            session.delete(known)
+            session.flush()
+        if url:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+                raise InvalidParameter(f"{url} is not the address of a web app; it begins with http:// or https://")
+            session.add(RequesterApp(requester_id=requester.id, url=url.rstrip("/")))
+        return requester.name
 
 
 def open_account(market: Market, name: str, *, deposit_cents: int = 0) -> AccountOpened:

@@ -3,15 +3,19 @@
 import csv
 import io
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from crowd.inquiries import MOST_ASSIGNMENTS
 from mturk.marketplace import money
 from mturk.marketplace.errors import PayoutNotFound
+from mturk.marketplace.inquiries import Inquirer
 from mturk.marketplace.market import Market
+from mturk.marketplace.services.offers import Outcomes, outcomes_of, web_apps
 from mturk.marketplace.tables.people import Account, Movement, Payout, PayoutLine, Requester, Worker
 from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Bonus, Hit, HitType
 
@@ -32,6 +36,7 @@ class EarnedAssignment:
     submitted_at: datetime
     decided_at: datetime | None
     feedback: str
+    requester_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,6 +160,18 @@ def worker_earnings(market: Market, worker_id: str) -> Earnings:
         )
 
 
+def example_outcomes(
+    market: Market, inquirer: Inquirer, worker_id: str, assignments: Sequence[EarnedAssignment]
+) -> Outcomes:
+    """Ask the requesters of some assignments what became of the examples in them."""
+    work: dict[str, list[str]] = {}
+    for one in assignments[:MOST_ASSIGNMENTS]:
+        work.setdefault(one.requester_id, []).append(one.assignment_id)
+    with market.read() as session:
+        apps = web_apps(session, work)
+    return outcomes_of(inquirer, apps, worker_id, work, market.now())
+
+
 def _next_batch(session: Session, now: datetime) -> PayoutBatch:
     balances = (
         select(Worker.id, Worker.name, Account.balance_cents)
@@ -168,7 +185,7 @@ def _next_batch(session: Session, now: datetime) -> PayoutBatch:
 
 def _assignments(session: Session, worker_id: str) -> list[EarnedAssignment]:
     submitted = (
-        select(Assignment, HitType.title, Requester.name, Hit.reward_cents)
+        select(Assignment, HitType.title, Requester.name, Hit.reward_cents, Requester.id)
         .join(Hit, Hit.id == Assignment.hit_id)
         .join(HitType, HitType.id == Hit.type_id)
         .join(Requester, Requester.id == Hit.requester_id)
@@ -185,8 +202,9 @@ def _assignments(session: Session, worker_id: str) -> list[EarnedAssignment]:
             submitted_at=assignment.submitted_at,
             decided_at=assignment.approved_at or assignment.rejected_at,
             feedback=assignment.feedback,
+            requester_id=requester_id,
         )
-        for assignment, title, requester, reward in session.execute(submitted)
+        for assignment, title, requester, reward, requester_id in session.execute(submitted)
         if assignment.submitted_at is not None
     ]
 

@@ -12,7 +12,9 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from mturk.marketplace import errors, worker_actions
+from mturk.marketplace.inquiries import Inquirer
 from mturk.marketplace.market import Market
+from mturk.marketplace.services.offers import HIDDEN, TOO_MANY_HITS, ask_about, held_hits, offers_of
 from mturk.marketplace.tables.base import hash_token
 from mturk.marketplace.tables.people import AccessKey, Requester, Worker
 from mturk.marketplace.tables.work import Assignment, AssignmentStatus, Hit, HitType, SubmitPass
@@ -48,6 +50,16 @@ class Acceptance:
 
     secrets: tuple[str, ...] = field(repr=False)
     deadline: datetime
+    # The other HITs of this requester that the worker holds.
+    held: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A submitted assignment: its reward, and when it is approved at the latest."""
+
+    reward_cents: int
+    approved_by: datetime
 
 
 @dataclass(frozen=True)
@@ -58,13 +70,17 @@ class GroupPreview:
     hit: Hit | None
 
 
-def list_groups(market: Market, worker_id: str) -> list[HitGroup]:
-    """List the groups with work for a worker, the newest first."""
+def list_groups(market: Market, inquirer: Inquirer, worker_id: str) -> list[HitGroup]:
+    """List the groups with work for a worker, the newest first; requesters are asked whether they have any."""
     with market.read() as session:
-        return worker_actions.list_groups(session, session.get_one(Worker, worker_id), market.now())
+        worker = session.get_one(Worker, worker_id)
+        groups = worker_actions.list_groups(session, worker, market.now())
+        asked = ask_about(session, worker, groups, market.now())
+    offers = offers_of(inquirer, asked, market.now())
+    return [one for group in groups if (one := offers.applied_to(group)).refusal not in HIDDEN]
 
 
-def preview_group(market: Market, worker_id: str, group_id: str) -> GroupPreview:
+def preview_group(market: Market, inquirer: Inquirer, worker_id: str, group_id: str) -> GroupPreview:
     """Return a group with the HIT that the worker would get next."""
     now = market.now()
     with market.read() as session:
@@ -76,23 +92,41 @@ def preview_group(market: Market, worker_id: str, group_id: str) -> GroupPreview
             if not found:
                 raise
             return GroupPreview(found[0], None)
-    return GroupPreview(found[0], hit)
+        asked = ask_about(session, worker, found, now)
+    group = offers_of(inquirer, asked, now).applied_to(found[0])
+    if group.refusal in HIDDEN:
+        raise _no_work_left()
+    return GroupPreview(group, hit)
 
 
-def has_work(market: Market, worker_id: str, group_id: str) -> bool:
+def has_work(market: Market, inquirer: Inquirer, worker_id: str, group_id: str) -> bool:
     """Return whether the group has another HIT for the worker."""
     try:
-        with market.read() as session:
-            worker_actions.preview(session, session.get_one(Worker, worker_id), group_id, market.now())
+        preview_group(market, inquirer, worker_id, group_id)
     except errors.WorkerActionRefused:
         return False
     return True
 
 
-def accept_task(market: Market, worker_id: str, group_id: str, login_token: str) -> str:
-    """Accept a HIT of the group from this login; return the id of the assignment."""
+def accept_task(market: Market, inquirer: Inquirer, worker_id: str, group_id: str, login_token: str) -> str:
+    """Accept a HIT of the group from this login; return the id of the assignment.
+
+    The requester is asked again first, before the transaction: no worker gets a HIT that holds nothing for them.
+    """
+    with market.read() as session:
+        worker, now = session.get_one(Worker, worker_id), market.now()
+        found = [one for one in worker_actions.list_groups(session, worker, now) if one.group_id == group_id]
+        asked = ask_about(session, worker, [one for one in found if one.qualified], now)
+    offers = offers_of(inquirer, asked, now, fresh=True)
+    for group in map(offers.applied_to, found):
+        if group.refusal == TOO_MANY_HITS:
+            raise errors.TooManyHeld(group.finish)
+        if group.refusal:
+            raise _no_work_left()
     with market.write() as session:
-        assignment = worker_actions.accept(session, session.get_one(Worker, worker_id), group_id, market.now())
+        assignment = worker_actions.accept(
+            session, session.get_one(Worker, worker_id), group_id, market.now(), but_not=offers.refused
+        )
         _issue_pass(session, assignment, _submit_secret(assignment, login_token))
     return assignment.id
 
@@ -120,7 +154,10 @@ def find_acceptance(market: Market, worker_id: str, assignment_id: str) -> Accep
         assignment = worker_actions.find_assignment(session, assignment_id, worker_id)
         keys = select(AccessKey.secret).join(Hit, Hit.requester_id == AccessKey.requester_id)
         newest = keys.where(Hit.id == assignment.hit_id).order_by(AccessKey.created_at.desc(), AccessKey.id)
-        return Acceptance(tuple(session.scalars(newest)), assignment.deadline or market.now())
+        requester = select(Hit.requester_id).where(Hit.id == assignment.hit_id).scalar_subquery()
+        held = held_hits(worker_id, market.now()).where(Hit.requester_id == requester)
+        others = tuple(session.scalars(held.where(Hit.id != assignment.hit_id)))
+        return Acceptance(tuple(session.scalars(newest)), assignment.deadline or market.now(), others)
 
 
 def submit_secret(market: Market, worker_id: str, assignment_id: str, login_token: str) -> str:
@@ -151,6 +188,19 @@ def submit_task(
         worker_actions.submit(session, assignment_id, answers, market.now(), worker_id=worker_id)
 
 
+def find_submission(market: Market, assignment_id: str, worker_id: str | None = None) -> Submission | None:
+    """Return an assignment that is in review; with a worker's id, it has to be theirs."""
+    wanted = select(Hit.reward_cents, Assignment.auto_approve_at, Assignment.worker_id).join(
+        Assignment, Assignment.hit_id == Hit.id
+    )
+    mine = wanted.where(Assignment.id == assignment_id, Assignment.status == AssignmentStatus.SUBMITTED)
+    with market.glance() as session:
+        found = session.execute(mine).one_or_none()
+    if found is None or found.auto_approve_at is None or worker_id not in (None, found.worker_id):
+        return None
+    return Submission(found.reward_cents, found.auto_approve_at)
+
+
 def return_task(market: Market, worker_id: str, assignment_id: str) -> None:
     """Return a task, so that others can accept it."""
     with market.write() as session:
@@ -165,6 +215,11 @@ def submitted_group(market: Market, worker_id: str, assignment_id: str) -> str |
         if assignment.status is AssignmentStatus.ACCEPTED:
             return None
         return _task(session, assignment, market.now()).group_id
+
+
+def _no_work_left() -> errors.NoWorkLeft:
+    text = "this group has nothing left for you at the moment"
+    return errors.NoWorkLeft("NoMoreWorkableHITsInGroupException", text)
 
 
 def _submit_secret(assignment: Assignment, login_token: str) -> str:

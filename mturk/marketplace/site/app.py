@@ -13,12 +13,14 @@ from werkzeug.exceptions import BadRequest, HTTPException, NotFound, RequestEnti
 
 from common.translation import SCRIPT, SCRIPT_FOLDER, Translator, add_translation, browser_language, translator
 from mturk.marketplace.errors import MarketDatabaseError, MarketError
+from mturk.marketplace.inquiries import Inquirer
 from mturk.marketplace.market import Market
+from mturk.marketplace.services.work import find_submission
 from mturk.marketplace.site import texts
 from mturk.marketplace.site.auth import SiteAuth
 from mturk.marketplace.site.earnings import EarningsPages
 from mturk.marketplace.site.frame import ACCEPTED_PATH, outcome_page, receive_submission
-from mturk.marketplace.site.texts import FILTERS, NOTICES, StatusPage, StatusPageError
+from mturk.marketplace.site.texts import FILTERS, StatusPage, StatusPageError, notice_of
 from mturk.marketplace.site.work import WorkPages
 from mturk.profile import SUBMIT_PATH
 
@@ -55,13 +57,14 @@ def worker_site(market: Market, public_url: str) -> Flask:
     app.jinja_env.filters.update(FILTERS)
     add_translation(app.jinja_env, site_translator)
     auth = SiteAuth(market, public_url)
-    for pages in (auth, WorkPages(auth), EarningsPages(auth)):
+    inquirer = Inquirer()
+    for pages in (auth, WorkPages(auth, inquirer), EarningsPages(auth, inquirer)):
         app.register_blueprint(pages.blueprint())
     submit = partial(receive_submission, market)
     for path in (SUBMIT_PATH, f"{ACCEPTED_PATH}<secret>{SUBMIT_PATH}"):
         app.add_url_rule(path, "submit", submit, methods=["GET", "POST"])
     _add_files(app)
-    _add_page_hooks(app, auth)
+    _add_page_hooks(app, auth, market)
     _add_error_pages(app)
     return app
 
@@ -88,14 +91,17 @@ def _add_files(app: Flask) -> None:
     app.jinja_env.globals["file"] = lambda name: f"/pages/{name}?v={versions[name]}"
 
 
-def _add_page_hooks(app: Flask, auth: SiteAuth) -> None:
+def _add_page_hooks(app: Flask, auth: SiteAuth, market: Market) -> None:
     @app.before_request
     def start() -> None:
         g.started = time.monotonic()
 
     @app.context_processor
     def page_context() -> dict[str, Any]:
-        return {"visitor": auth.visitor(), "notice": NOTICES.get(request.args.get("said", "")), "here": ""}
+        visitor, said = auth.visitor(), request.args.get("said", "")
+        of = request.args.get("of", "")
+        submission = find_submission(market, of, visitor.worker_id) if of and visitor else None
+        return {"visitor": visitor, "notice": notice_of(said, submission), "here": ""}
 
     @app.after_request
     def finish(response: Response) -> Response:

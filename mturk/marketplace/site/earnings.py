@@ -1,22 +1,46 @@
 """Pages with a worker's earnings by day, and with messages from requesters."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from itertools import groupby
 
 from flask import Blueprint, render_template, request
 
-from mturk.marketplace.services.earnings import EarnedAssignment, Earnings, worker_earnings
+from common.messages import Cents, Message, gettext
+from crowd.inquiries import ExampleOutcome
+from mturk.marketplace.inquiries import Inquirer
+from mturk.marketplace.services.earnings import EarnedAssignment, Earnings, example_outcomes, worker_earnings
 from mturk.marketplace.services.workers import read_messages
 from mturk.marketplace.site.auth import SiteAuth
 from mturk.marketplace.tables.work import AssignmentStatus
 
 PAGE_SIZE = 100
 LABELS = {
-    AssignmentStatus.SUBMITTED: "In review",
-    AssignmentStatus.APPROVED: "Approved",
-    AssignmentStatus.REJECTED: "Rejected",
+    AssignmentStatus.SUBMITTED: gettext("In review"),
+    AssignmentStatus.APPROVED: gettext("Approved"),
+    AssignmentStatus.REJECTED: gettext("Rejected"),
+}
+
+
+UNKNOWN = gettext("Decided by the requester.")
+# By outcome: the text with a bonus, and the text without one.
+OUTCOMES: dict[str, tuple[Callable[[Cents], Message] | None, Message]] = {
+    "waiting": (
+        lambda amount: gettext(
+            "Others are checking it. It earns %(amount)s more if they agree with you.", amount=amount
+        ),
+        gettext("Others may check it."),
+    ),
+    "verified": (
+        lambda cents: gettext("Others agreed with you: %(amount)s bonus.", amount=cents),
+        gettext("Others agreed with you."),
+    ),
+    "disputed": (None, gettext("Others read it differently than you, so it earns no bonus.")),
+    "duplicate": (None, gettext("A text like it was there before, so it earns no bonus.")),
+    "withdrawn": (None, gettext("It was taken out and does not count.")),
+    "not_checked": (None, gettext("It did not fool the model, so it was not checked and earns no bonus.")),
+    "undecided": (None, gettext("The round ended before others had checked it, so it earns no bonus.")),
 }
 
 
@@ -31,6 +55,7 @@ class EarningsEntry:
     requester: str
     cents: int
     note: str
+    assignment_id: str = ""
 
     @property
     def earned_cents(self) -> int:
@@ -54,9 +79,10 @@ class EarningsDay:
 class EarningsPages:
     """The earnings page and the messages page."""
 
-    def __init__(self, auth: SiteAuth) -> None:
+    def __init__(self, auth: SiteAuth, inquirer: Inquirer) -> None:
         self._auth = auth
         self._market = auth.market
+        self._inquirer = inquirer
 
     def blueprint(self) -> Blueprint:
         """Return the pages."""
@@ -71,11 +97,16 @@ class EarningsPages:
         entries = earnings_entries(earned)
         page = max(1, request.args.get("page", 1, type=int))
         shown = entries[(page - 1) * PAGE_SIZE : page * PAGE_SIZE]
+        ids = {entry.assignment_id for entry in shown}
+        listed = [work for work in earned.assignments if work.assignment_id in ids]
+        outcomes = example_outcomes(self._market, self._inquirer, visitor.worker_id, listed)
         waiting = sum(work.status is AssignmentStatus.SUBMITTED for work in earned.assignments)
         return render_template(
             "earnings.html",
             here="earnings",
             earned=earned,
+            outcomes=outcomes,
+            outcome_text=outcome_text,
             waiting=waiting,
             days=entries_by_day(shown),
             page=page,
@@ -92,7 +123,7 @@ def earnings_entries(earned: Earnings) -> list[EarningsEntry]:
     """Return assignments and bonuses in one list, the newest first."""
     lines = [_line(work) for work in earned.assignments]
     lines += [
-        EarningsEntry(one.paid_at, "bonus", "Bonus", one.title, one.requester, one.cents, one.reason)
+        EarningsEntry(one.paid_at, "bonus", gettext("Bonus"), one.title, one.requester, one.cents, one.reason)
         for one in earned.bonuses
     ]
     return sorted(lines, key=lambda line: line.at, reverse=True)
@@ -105,4 +136,19 @@ def entries_by_day(entries: Sequence[EarningsEntry]) -> list[EarningsDay]:
 
 def _line(work: EarnedAssignment) -> EarningsEntry:
     kind, label = work.status.value.lower(), LABELS[work.status]
-    return EarningsEntry(work.submitted_at, kind, label, work.title, work.requester, work.reward_cents, work.feedback)
+    return EarningsEntry(
+        work.submitted_at,
+        kind,
+        label,
+        work.title,
+        work.requester,
+        work.reward_cents,
+        work.feedback,
+        work.assignment_id,
+    )
+
+
+def outcome_text(example: ExampleOutcome) -> Message:
+    """Return what became of an example, as its author reads it; requesters may know outcomes that we do not."""
+    with_bonus, plain = OUTCOMES.get(example.outcome, (None, UNKNOWN))
+    return with_bonus(Cents(example.bonus_cents)) if with_bonus and example.bonus_cents else plain

@@ -14,10 +14,10 @@ from flask import Response, abort, g, make_response, render_template, request
 from common.origins import origin_of
 from crowd.proof import sign_acceptance
 from mturk.marketplace.market import Market
-from mturk.marketplace.services.work import Acceptance, submit_task
+from mturk.marketplace.services.work import Acceptance, Submission, find_submission, submit_task
 from mturk.marketplace.site import texts
 from mturk.marketplace.site.texts import StatusPage, StatusPageError
-from mturk.profile import MTURK, PROOF_PARAMETER
+from mturk.profile import HELD_PARAMETER, MTURK, PROOF_PARAMETER
 
 NOT_ACCEPTED = MTURK.page.preview_assignment
 ACCEPTED_PATH = "/s/"
@@ -29,7 +29,7 @@ SANDBOX = (
 )
 MAX_ANSWER_BYTES = 500_000
 # Parameters of the frame that many pages send back; they are not answers.
-FRAME_PARAMETERS = ("assignmentId", "hitId", "workerId", "turkSubmitTo", PROOF_PARAMETER)
+FRAME_PARAMETERS = ("assignmentId", "hitId", "workerId", "turkSubmitTo", HELD_PARAMETER, PROOF_PARAMETER)
 # Like MTurk, for several fields of one name.
 VALUE_SEPARATOR = "|"
 
@@ -54,10 +54,12 @@ def preview_address(page_url: str, hit_id: str) -> str:
     return _with_parameters(page_url, {"assignmentId": NOT_ACCEPTED, "hitId": hit_id})
 
 
-def work_address(page_url: str, hit_id: str, assignment_id: str, worker_id: str, submit_url: str) -> str:
-    """Return the URL of the page for the worker who holds the assignment."""
+def work_address(
+    page_url: str, hit_id: str, assignment_id: str, worker_id: str, submit_url: str, *, held: Sequence[str] = ()
+) -> str:
+    """Return the URL of the page for the worker who holds the assignment, and other HITs of the same requester."""
     parameters = {"assignmentId": assignment_id, "hitId": hit_id, "workerId": worker_id, "turkSubmitTo": submit_url}
-    return _with_parameters(page_url, parameters)
+    return _with_parameters(page_url, {**parameters, HELD_PARAMETER: ",".join(held)})
 
 
 def proven_address(address: str, acceptance: Acceptance, now: datetime) -> str:
@@ -95,13 +97,13 @@ def receive_submission(market: Market, secret: str = "") -> Response:
         raise StatusPageError(texts.TOO_LARGE)
     worker_id = _first(fields, "workerId") or None
     submit_task(market, secret, assignment_id, answers, worker_id)
-    return outcome_page(texts.THANKS)
+    return outcome_page(texts.THANKS, find_submission(market, assignment_id))
 
 
-def outcome_page(page: StatusPage) -> Response:
+def outcome_page(page: StatusPage, submission: Submission | None = None) -> Response:
     """Return the response that is shown in the requester's frame."""
-    refused = page is not texts.THANKS
-    body = render_template("outcome.html", page=page, refused=refused, assignment_id=g.get("assignment_id", ""))
+    shown = {"refused": page is not texts.THANKS, "assignment_id": g.get("assignment_id", "")}
+    body = render_template("outcome.html", page=page, submission=submission, **shown)
     return make_response(body, page.status)
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 from markupsafe import Markup
 
+from common.messages import Cents, Message, gettext
 from common.text import count, dollars
 from mturk.marketplace import errors
+from mturk.marketplace.services.work import Submission
 
 FIND = ("/", "Find work")
 QUEUE = ("/queue", "Your queue")
@@ -44,11 +46,22 @@ class Notice:
 
 
 NOTICES = {
-    "submitted": Notice("Submitted. You can find it under Earnings, and here is more of the same."),
-    "last": Notice("Submitted. That was the last one of its kind for you."),
-    "returned": Notice("Returned. Someone else can take it now.", "quiet"),
-    "elsewhere": Notice("Signed out on your other devices."),
-    "welcome": Notice("You are signed in. Pick something you like."),
+    "submitted": Notice(gettext("Submitted. You can find it under Earnings, and here is more of the same.")),
+    "went_on": Notice(gettext("Submitted. You can find it under Earnings. This is the next one.")),
+    "last": Notice(gettext("Submitted. That was the last one of its kind for you.")),
+    "returned": Notice(gettext("Returned. Someone else can take it now."), "quiet"),
+    "elsewhere": Notice(gettext("Signed out on your other devices.")),
+    "welcome": Notice(gettext("You are signed in. Pick something you like.")),
+}
+# The same, where it is known what was submitted.
+SUBMITTED: dict[str, Callable[[Cents], Message]] = {
+    "submitted": lambda pay: gettext(
+        "Submitted. %(pay)s is in review, under Earnings. Here is more of the same.", pay=pay
+    ),
+    "went_on": lambda pay: gettext("Submitted. %(pay)s is in review, under Earnings. This is the next one.", pay=pay),
+    "last": lambda pay: gettext(
+        "Submitted. %(pay)s is in review, under Earnings. That was the last one of its kind for you.", pay=pay
+    ),
 }
 
 _PAGES: dict[type[errors.MarketError], StatusPage] = {
@@ -68,6 +81,14 @@ _PAGES: dict[type[errors.MarketError], StatusPage] = {
         errors.QueueFull.code,
         "Your queue is full",
         "Submit or return something that you have accepted, then take more.",
+        (QUEUE, FIND),
+    ),
+    # The links lead to the tasks.
+    errors.TooManyHeld: StatusPage(
+        409,
+        errors.TooManyHeld.code,
+        gettext("Finish one of your tasks first"),
+        gettext("You have accepted as many tasks of this kind as you can have at once. Submit or return one of them."),
         (QUEUE, FIND),
     ),
     errors.NotTheHolder: StatusPage(
@@ -181,9 +202,22 @@ TOO_MANY_FIELDS = StatusPage(
 THANKS = StatusPage(200, "submitted", "Thank you", "Your work was submitted.", ())
 
 
+def notice_of(said: str, submission: Submission | None) -> Notice | None:
+    """Return the line above a page, with the reward of what was submitted before it."""
+    if said in SUBMITTED and submission is not None:
+        return Notice(SUBMITTED[said](Cents(submission.reward_cents)))
+    return NOTICES.get(said)
+
+
 def page_for_error(error: errors.MarketError) -> StatusPage:
     """Return the page that explains an error."""
     message = f"{error.message[:1].upper()}{error.message[1:].rstrip('.')}."
+    if isinstance(error, errors.TooManyHeld) and error.finish:
+        tasks = [
+            (f"/work/{assignment_id}", gettext("Continue with task %(number)s", number=number))
+            for number, assignment_id in enumerate(error.finish, 1)
+        ]
+        return replace(_PAGES[errors.TooManyHeld], links=(*tasks, QUEUE))
     for kind, page in _PAGES.items():
         if isinstance(error, kind):
             return page if page.text else replace(page, text=message)

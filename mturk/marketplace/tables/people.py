@@ -100,6 +100,15 @@ class AccessKey(Base):
     created_at: Mapped[datetime]
 
 
+class RequesterApp(Base):
+    """The address of a requester's web app, which answers inquiries; set by the operator of the marketplace."""
+
+    __tablename__ = "requester_app"
+
+    requester_id: Mapped[str] = mapped_column(ForeignKey("requester.id"), primary_key=True)
+    url: Mapped[str]
+
+
 class Worker(Base):
     """A worker; `approved` and `rejected` count assignments."""
 

@@ -133,6 +133,7 @@ class HitPages:
             visit.worker_id,
             submit_to=visit.submit_to,
             is_proven=proven_at is not None,
+            held=visit.held,
             before_new=lambda: self.limits.open(public_id),
         )
         return self._setup(details, OpenPage(work.public_id, visit.submit_to, proven_at))

@@ -46,7 +46,7 @@ addEventListener("pageshow", () => {
 // A notice is not shown again when the page is reloaded.
 const here = new URL(location.href);
 if (here.searchParams.has("said")) {
-  here.searchParams.delete("said");
+  for (const name of ["said", "of"]) here.searchParams.delete(name);
   history.replaceState(null, "", here);
 }
 

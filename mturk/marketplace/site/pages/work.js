@@ -1,5 +1,9 @@
 // The page around a task: the remaining time, what follows a submission, and a confirmation before a return.
-"use strict";
+
+import {gettext} from "./translation.js";
+
+// Time to read what happens to the submission, before the next page.
+const TO_READ_MS = 2_500;
 
 {
   const timer = document.getElementById("timer");
@@ -17,6 +21,8 @@
   const all = Number(timer.dataset.millisecondsLeft);
   const warnings = [300_000, 60_000].filter((at) => at < all);
   let done = false;
+  // What was submitted before was read by then; it is under Earnings too.
+  setTimeout(() => document.getElementById("notice")?.remove(), 10_000);
 
   const tick = () => {
     const left = all - (Date.now() - began);
@@ -24,7 +30,7 @@
     spent.value = Math.max(0, left);
     timer.classList.toggle("hurry", left < 60_000);
     if (warnings.length && left <= warnings[0]) {
-      status.textContent = warnings.shift() === 60_000 ? "One minute left" : "Five minutes left";
+      status.textContent = warnings.shift() === 60_000 ? gettext("One minute left") : gettext("Five minutes left");
     }
     if (left <= 0 && !done) {
       clearInterval(ticking);
@@ -44,8 +50,8 @@
     if (data?.outfox === "submitted" && data.assignment === stage.dataset.assignment) {
       done = true;
       clearInterval(ticking);
-      status.textContent = "Submitted";
-      setTimeout(() => document.getElementById("next").submit(), 900);
+      status.textContent = gettext("Submitted");
+      setTimeout(() => document.getElementById("next").submit(), TO_READ_MS);
     } else if (data?.outfox === "leave") {
       location.assign(["/queue", "/earnings"].includes(data.to) ? data.to : "/");
     }

@@ -23,6 +23,7 @@ from mturk.profile import MARKETPLACE
 from plugin.crowd import HitLinks
 from plugin.settings import Settings
 from plugin.web.app import web_app, work_pages
+from plugin.web.inquiries import inquiry_routes
 from plugin.web.work.access import BROWSER, PageLimits
 from plugin.wiring import Application
 from round_manager.models import Hit, HitKind
@@ -141,8 +142,14 @@ class WorkSite:
         """Return the web app as a process of its own would start it."""
         store = self._application.lazy_store
         pages = work_pages(self._application, self.limits)
+        secret = self.settings.crowd_key_secret
+        inquiries = inquiry_routes(store, self.campaign.clock, self.campaign.crowd.name, secret)
         return web_app(
-            store, self._application.attempt_intake(), [SECRET], pages=(pages,), proxies=self.settings.web_proxies
+            store,
+            self._application.attempt_intake(),
+            [SECRET],
+            pages=(pages, inquiries),
+            proxies=self.settings.web_proxies,
         )
 
     def _new_application(self) -> Application:
