@@ -88,6 +88,26 @@ def account(config: "MarketplaceConfig", name: str) -> None:
     show(data, "\n".join(lines))
 
 
+@marketplace.command("web-app")
+@click.argument("account")
+@click.argument("url", required=False)
+@click.option("--remove", is_flag=True, help="Ask no longer.")
+@data_command
+def web_app(config: "MarketplaceConfig", account: str, url: str | None, remove: bool) -> None:
+    """Store the URL of a requester's web app (`outfox serve`), which is asked what their HITs hold.
+
+    Workers then see only HITs with work for them, the possible bonus, and what became of each of their examples.
+    """
+    from mturk.marketplace.services import accounts
+
+    if bool(url) == remove:
+        raise click.UsageError("pass a URL, or --remove")
+    with config.open() as market:
+        name = accounts.set_web_app(market, account, url or "")
+    text = f"the web app of {name} at {url} is asked what their HITs hold" if url else f"{name} is not asked any longer"
+    show({"account": name, "web_app": url or None}, text)
+
+
 @marketplace.command()
 @click.argument("account")
 @click.argument("dollars", type=DOLLARS)

@@ -79,8 +79,10 @@ class DemoMarketplace:
         key_id, secret = home.settings.crowd_key_id, home.settings.crowd_key_secret
         with self._config.open() as market:
             if accounts.is_valid_key(market, ACCOUNT, key_id, secret):
+                accounts.set_web_app(market, ACCOUNT, home.settings.web_url)
                 return home
             opened = accounts.open_account(market, ACCOUNT, deposit_cents=cents)
+            accounts.set_web_app(market, ACCOUNT, home.settings.web_url)
         return home.with_key(opened.key.id, opened.key.secret)
 
     def invite(self, name: str) -> str:

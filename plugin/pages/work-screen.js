@@ -2,7 +2,7 @@
 
 export const at = (id) => document.getElementById(id);
 
-const SCREENS = {loading: "loading", consent: "consent", ready: "work", submitted: "done", over: "over", error: "error"};
+const SCREENS = {loading: "loading", consent: "consent", ready: "work", submitted: "done", over: "over", error: "error", nothing: "nothing"};
 
 export const dollars = (cents) => `$${Math.floor(cents / 100)}.${String(cents % 100).padStart(2, "0")}`;
 

@@ -41,6 +41,10 @@ class Page {
     if (setup.preview) this.state = sampleState();
     else await this.load();
     if (this.leave()) return;
+    if (this.state.empty) {
+      this.offerSubmit();
+      return;
+    }
     // A worker who has started has read them.
     if (this.state.items.some((one) => one.draft || one.done || one.tries_used)) at("instructions").open = false;
     await this.work.open();
@@ -64,6 +68,12 @@ class Page {
       this.state.status = "expired";
     }
     if (!this.leave()) setTimeout(() => this.timer.set(this.state), A_MOMENT_MS);
+  }
+
+  // The HIT holds nothing, and is paid: there is nothing to do but to submit it.
+  offerSubmit() {
+    at("nothing-submit").onclick = () => once(() => this.finish().catch(({message}) => announce(message)));
+    showScreen("nothing");
   }
 
   // Loads the state from the server; another tab may have changed it.

@@ -80,6 +80,8 @@ class PageState:
     validation: tuple[ValidationItem, ...] = ()
     quiz: QuizResult | None = None
     attempts_left: int = 0
+    # Nothing was left in the HIT, and it is paid anyway.
+    is_empty: bool = False
     missing: tuple[int, ...] = ()
     # Why an attempt's text would earn no bonus, by the attempt's id.
     warnings: Mapping[int, str] = field(default_factory=dict)
@@ -189,6 +191,7 @@ def page_state(context: ServiceContext, page: UUID) -> PageState:
             validation=tuple(validation_work.validation_items(session, at)) if kind is HitKind.VALIDATE else (),
             quiz=next(reversed(quizzes.results_of(session, work)), None) if kind is HitKind.QUIZ else None,
             attempts_left=quizzes.attempts_left(session, at) if kind is HitKind.QUIZ else 0,
+            is_empty=work.empty_at is not None,
             # If the round was closed, workers submit what they have.
             missing=_missing(session, at, written) if at.takes_work else (),
             warnings=_warnings(session, at, written),

@@ -46,6 +46,7 @@ def state_json(page: PageState) -> Json:
         "status": page.status.value,
         "active_ms": page.active_ms,
         "items": items,
+        "empty": page.is_empty,
         "tries": spec.work.tries,
         "tries_before_skip": spec.work.tries_before_skip,
         "earned": {

@@ -203,3 +203,14 @@ def test_an_app_that_does_not_answer_is_left_alone_for_a_while(asking: AskingMar
     assert inquirer.ask(app, Inquiry("W1"), asking.market.now) is None
     now[0] = 60.0
     assert inquirer.ask(app, Inquiry("W1"), asking.market.now) is not None
+
+
+def test_a_hit_that_became_empty_after_it_was_accepted_can_be_submitted_and_is_paid(asking: AskingMarket) -> None:
+    asking.campaign.add_example("A1", wanted=1)
+    hit, posted = asking.post(HitKind.VALIDATE)
+    browser = asking.market.sign_in(asking.market.make_worker())
+    assignment = accept_task(browser, asking.group_of(posted))
+    asking.campaign.open_validation_page("V9")
+    page = asking.open(browser, assignment, hit)
+    assert (page.state()["empty"], page.state()["items"], page.state()["missing"]) == (True, [], None)
+    assert page.post("/finish")["submit"]["fields"]["assignmentId"] == assignment
