@@ -55,6 +55,12 @@ class CodedError(Exception):
         self.hint = hint
 
     @property
+    def message(self) -> str:
+        """The message as it was given: one for workers is a `Message`, which pages show in their language."""
+        text: str = self.args[0]
+        return text
+
+    @property
     def summary(self) -> str:
         """What kind of error it is: unlike the message, it names no path, host or address, so anyone may read it."""
         return (type(self).__doc__ or self.code).strip().partition("\n")[0]

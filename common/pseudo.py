@@ -24,7 +24,7 @@ def pseudo_catalog(language: str, source: Catalog) -> Catalog:
             forms = tuple(_whole(one, change) for one in _forms(message.id, made.num_plurals))
             made.add(message.id, forms, locations=message.locations)
         elif message.id:
-            made.add(message.id, _whole(message.id, change), locations=message.locations)
+            made.add(message.id, _whole(str(message.id), change), locations=message.locations)
     return made
 
 

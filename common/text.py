@@ -5,6 +5,8 @@ Code counts money in whole cents; people read and type dollars.
 
 import re
 
+# Also those of Arabic, Chinese, Hindi and Japanese, and the bracket that pseudo-languages add.
+SENTENCE_ENDS = (".", "!", "?", "…", "\u061f", "\u0964", "\u3002", "\uff01", "\uff1f", "⟧")
 _WRITTEN = re.compile(r"\$?([0-9]{1,9})(?:\.([0-9]{1,2}))?")
 
 
@@ -15,7 +17,7 @@ def count(number: int, one: str, many: str = "") -> str:
 
 def sentence(text: str) -> str:
     """Return the text with a capital letter at its start and a full stop at its end."""
-    end = "" if text.endswith((".", "!", "?")) else "."
+    end = "" if text.endswith(SENTENCE_ENDS) else "."
     return f"{text[:1].upper()}{text[1:]}{end}"
 
 

@@ -22,7 +22,7 @@ from babel.numbers import format_currency, format_decimal, format_percent
 from babel.support import NullTranslations, Translations
 from jinja2 import Environment
 
-from common.messages import Cents, Message
+from common.messages import Cents, LocalText, Message, Share, in_language
 from common.pseudo import PSEUDO, pseudo_catalog
 from common.text import sentence
 
@@ -55,16 +55,15 @@ class Translator:
         return self._texts.ngettext(one, many, number)
 
     def text(self, message: str) -> str:
-        """Return a message in this language; any other text stays as it is."""
+        """Return a message or an author's text in this language; any other text stays as it is."""
+        if isinstance(message, LocalText):
+            return in_language(message, best_language([self.language], message.texts) or self.language)
         if not isinstance(message, Message):
             return message
         one, many = message.id, message.plural
         pattern = self.ngettext(one, many, message.number) if many else self.gettext(one)
-        return pattern % {name: self._shown(value) for name, value in message.params.items()}
-
-    def sentence(self, message: str) -> str:
-        """Return a message in this language with a capital letter at its start and a full stop at its end."""
-        return sentence(self.text(message))
+        text = pattern % {name: self._shown(value) for name, value in message.params.items()}
+        return sentence(text) if message.is_sentence else text
 
     def data(self, value: Any) -> Any:
         """Return JSON-compatible data with all messages in it in this language."""
@@ -106,7 +105,7 @@ class Translator:
                 if isinstance(message.id, tuple):
                     messages[message.id[0]] = self._plural_forms(*message.id)
                 else:
-                    messages[message.id] = self.gettext(message.id)
+                    messages[str(message.id)] = self.gettext(str(message.id))
         return {"language": self.language, "messages": messages}
 
     def _plural_forms(self, one: str, many: str) -> dict[str, str]:
@@ -115,8 +114,12 @@ class Translator:
     def _shown(self, value: object) -> str:
         if isinstance(value, Cents):
             return self.money(value)
+        if isinstance(value, Share):
+            return self.percent(value)
         if isinstance(value, int):
             return self.number(value)
+        if isinstance(value, list):
+            return ", ".join(self._shown(one) for one in value)
         return self.text(value) if isinstance(value, str) else str(value)
 
 
@@ -135,11 +138,9 @@ def is_known(language: str) -> bool:
     return language in LANGUAGES or language in PSEUDO
 
 
-def best_language(wanted: Iterable[str], among: Iterable[str] = LANGUAGES) -> str | None:
-    """Return the first of the wanted languages that is known: `de` for `de-AT`; None if none is."""
-    asked = [one for one in wanted if one]
-    known = next((one for one in asked if one in PSEUDO), None)
-    return known or negotiate_locale(asked, [one for one in among if is_known(one)], sep="-")
+def best_language(wanted: Iterable[str], among: Iterable[str] = (*PSEUDO, *LANGUAGES)) -> str | None:
+    """Return the first of the wanted languages that is there: `de` for `de-AT`; None if none is."""
+    return negotiate_locale([one for one in wanted if one], list(among), sep="-")
 
 
 def browser_language(accepted: Iterable[str]) -> str:
@@ -166,7 +167,7 @@ def add_translation(environment: Environment, current: Callable[[], Translator])
         newstyle=True,
     )
     environment.globals["translation"] = current
-    environment.finalize = lambda value: current().text(value) if isinstance(value, Message) else value
+    environment.finalize = lambda value: current().text(value) if isinstance(value, LocalText | Message) else value
     for name in ("number", "percent", "money", "date"):
         environment.filters[name] = _filter(name, current)
 

@@ -21,6 +21,7 @@ from uuid import UUID, uuid4
 from itsdangerous import BadData, URLSafeSerializer
 
 from common.errors import Hint
+from common.messages import filled
 from ml_backend.errors import FooledRuleError, VerdictError, VerdictNotTrusted
 from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction
 from templates.spec import FooledRule, TaskSpec
@@ -149,7 +150,7 @@ class Verdict:
             "confidence": f"{shown.confidence:.0%}",
             "target": _title(spec, self.target or ""),
         }
-        return message[self.fooled].format_map(slots)
+        return filled(message[self.fooled], slots)
 
     def to_json(self) -> dict[str, Any]:
         """Return the verdict as JSON-compatible data; `from_json` reads it."""

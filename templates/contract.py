@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 
+from common.messages import in_language
 from templates.label_config import OBJECT_TAGS, TAGS, Element
 from templates.spec import TaskField, TaskSpec
 from templates.texts import lookalike_key, lookalikes
@@ -21,15 +22,16 @@ def judged_fields(spec: TaskSpec) -> list[str]:
     return [field.name for field in spec.fields if field.role == "input" or field.name in spec.model_input]
 
 
-def contract_problems(spec: TaskSpec, file: str, elements: list[Element]) -> Found:
+def contract_problems(spec: TaskSpec, file: str, elements: list[Element], language: str) -> Found:
     """Yield what is missing, of the wrong kind or not allowed, with its line."""
-    template = _Template(spec, elements)
-    return template.create() if file == "create.xml" else template.validate()
+    template = _Template(spec, elements, language)
+    return template.create() if file.startswith("create.") else template.validate()
 
 
 class _Template:
-    def __init__(self, spec: TaskSpec, elements: list[Element]) -> None:
+    def __init__(self, spec: TaskSpec, elements: list[Element], language: str) -> None:
         self._spec = spec
+        self._language = language
         self._elements = elements
         self._last = elements[-1].line
         self._named = {element.name: element for element in elements if element.name}
@@ -156,7 +158,7 @@ class _Template:
                 yield element.line, "choice_missing", text
 
     def _titles(self) -> Found:
-        titles = {label.name: label.title for label in self._spec.labels}
+        titles = {label.name: in_language(label.title, self._language) for label in self._spec.labels}
         label = self._named.get("label")
         for choice in self._elements:
             name = choice.attributes.get("alias", "")

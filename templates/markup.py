@@ -34,7 +34,7 @@ from difflib import get_close_matches
 from templates.contract import contract_problems
 from templates.errors import PackError, Problem
 from templates.label_config import OBJECT_TAGS, PARENTS, TAGS, TEXT_TAGS, Element, allowed_values, read_elements
-from templates.pack import Pack
+from templates.pack import Pack, in_language_of
 
 # The line, the code and the text of each problem.
 Found = Iterator[tuple[int, str, str]]
@@ -47,11 +47,16 @@ _FETCHES = re.compile(r"url\s*\(|@import|expression\s*\(|!\[[^]]*\]\(", re.IGNOR
 
 
 def check_markup(pack: Pack) -> list[Problem]:
-    """Return every problem of create.xml and validate.xml, in the order of the files."""
-    return [*_check_file(pack, "create.xml", pack.create_xml), *_check_file(pack, "validate.xml", pack.validate_xml)]
+    """Return every problem of create.xml, validate.xml and their versions in other languages, file by file."""
+    names = ("create.xml", "validate.xml")
+    others = [(in_language_of(name, one), one) for name in names for one in pack.languages]
+    there = [(file, language) for file, language in others if (pack.folder / file).is_file()]
+    files = [*((name, pack.languages[0]) for name in names), *there]
+    return [problem for file, language in files for problem in _check_file(pack, file, language)]
 
 
-def _check_file(pack: Pack, file: str, xml: str) -> list[Problem]:
+def _check_file(pack: Pack, file: str, language: str) -> list[Problem]:
+    xml = pack.text(file)
     try:
         elements = read_elements(xml, file)
     except PackError as error:
@@ -59,7 +64,7 @@ def _check_file(pack: Pack, file: str, xml: str) -> list[Problem]:
     found = [*_tags(elements), *_names(elements), *_safety(elements)]
     if not found:
         # For a template that the editor cannot read, the contract would report the same mistakes again.
-        found = list(contract_problems(pack.spec, file, elements))
+        found = list(contract_problems(pack.spec, file, elements, language))
     return [Problem(file, *one) for one in sorted(found)]
 
 

@@ -14,11 +14,16 @@ from pydantic import ValidationError
 from common.errors import Hint
 from templates.errors import InvalidPackName, PackError, PackExists, PackNotCreated, PackNotFound, Problem
 from templates.rows import Context, SeedRow, read_contexts, read_seed
+from templates.sections import LANGUAGE
 from templates.spec import COLUMNS, TaskSpec
 from templates.spec_problems import problems_of
 from templates.yaml_document import YamlDocument
 
 BUILT_IN = Path(__file__).resolve().parent
+# The validators' part of the instructions; without it, they read the authors'.
+VALIDATE_INSTRUCTIONS = "instructions.validate.md"
+# The files that can have versions in other languages, such as `instructions.de.md`.
+TEXTS = ("create.xml", "validate.xml", "instructions.md", VALIDATE_INSTRUCTIONS)
 FILES = ("task.yaml", "create.xml", "validate.xml", "instructions.md", "contexts.jsonl", "seed.jsonl", "README.md")
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LIST_PACKS = Hint("list_packs")
@@ -52,6 +57,21 @@ class Pack:
         """The workers' instructions, in Markdown."""
         return self._text("instructions.md")
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The language codes of the pack's texts, the main one first."""
+        return self.spec.languages
+
+    def instructions_for(self, template: str, language: str = "") -> str:
+        """Return the instructions for authors (`create`) or for validators (`validate`), in Markdown."""
+        own = template == "validate" and (self.folder / VALIDATE_INSTRUCTIONS).is_file()
+        return self.text(VALIDATE_INSTRUCTIONS if own else "instructions.md", language)
+
+    def text(self, name: str, language: str = "") -> str:
+        """Return the text of one of the files for people, in a language if the pack has it."""
+        other = in_language_of(name, language)
+        return self._text(other if language in self.languages and (self.folder / other).is_file() else name)
+
     @cached_property
     def contexts(self) -> tuple[Context, ...]:
         """What workers are shown."""
@@ -75,6 +95,21 @@ class Pack:
             raise PackError([Problem(name, None, "file_not_utf8", "is not UTF-8; save the file as UTF-8")]) from error
 
 
+def in_language_of(name: str, language: str) -> str:
+    """Return the name of a file's version in a language: `create.de.xml`."""
+    stem, _, suffix = name.rpartition(".")
+    return f"{stem}.{language}.{suffix}"
+
+
+def pack_files(folder: Path) -> list[str]:
+    """Return the names of a pack's files: the required ones, and those of its texts that are there."""
+    optional = re.compile(
+        "|".join(re.escape(in_language_of(name, "@")).replace("@", LANGUAGE.pattern) for name in TEXTS)
+    )
+    there = sorted(file.name for file in folder.iterdir())
+    return [*FILES, *(one for one in there if one == VALIDATE_INSTRUCTIONS or optional.fullmatch(one))]
+
+
 def load_pack(folder: Path) -> Pack:
     """Load the pack in a folder; raise a PackError with the file and line of each problem."""
     folder = folder.resolve()
@@ -82,7 +117,7 @@ def load_pack(folder: Path) -> Pack:
     if missing:
         raise PackError([Problem(name, None, "file_missing", f"is missing in {folder}; add it") for name in missing])
     # A link could point to a file that annotators must not read.
-    links = [name for name in FILES if (folder / name).is_symlink()]
+    links = [name for name in pack_files(folder) if (folder / name).is_symlink()]
     if links:
         raise PackError(
             [Problem(name, None, "file_is_link", "is a symbolic link; replace it with the file") for name in links]
@@ -136,7 +171,7 @@ def copy_pack(source: Pack, folder: Path) -> Pack:
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".outfox-") as temporary:
             draft = Path(temporary) / name
             draft.mkdir()
-            for file in FILES:
+            for file in pack_files(source.folder):
                 shutil.copyfile(source.folder / file, draft / file)
             settings = draft / "task.yaml"
             text = settings.read_text(encoding="utf-8-sig")

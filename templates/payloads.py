@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from common.messages import filled
 from templates.contract import ANSWER_LABEL, judged_fields
 from templates.label_config import Element, read_elements
 from templates.pack import Pack
@@ -71,9 +72,9 @@ def _value(tag: str, value: str | Span) -> Json:
     return {"choices": [value]} if tag == "Choices" else {"text": [value]}
 
 
-def template_xml(pack: Pack, template: Template) -> str:
-    """Return one of the pack's two templates."""
-    return pack.create_xml if template == "create" else pack.validate_xml
+def template_xml(pack: Pack, template: Template, language: str = "") -> str:
+    """Return one of the pack's two templates, in a language if the pack has it."""
+    return pack.text(f"{template}.xml", language)
 
 
 def sample_task(pack: Pack, template: Template) -> Json:
@@ -154,4 +155,6 @@ def _verdict(pack: Pack, row: SeedRow) -> str:
         prediction, target = spec.label_title(wrong), spec.label_title(row.label)
     else:
         prediction, target = " ".join(row.fields[spec.model_input[1]].split()[:3]), row.answer or ""
-    return spec.messages.fooled.format(prediction=prediction, confidence=f"{_CONFIDENCE:.0%}", target=target)
+    return filled(
+        spec.messages.fooled, {"prediction": prediction, "confidence": f"{_CONFIDENCE:.0%}", "target": target}
+    )

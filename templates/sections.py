@@ -1,9 +1,21 @@
 """The sections of task.yaml about people and money, and the types that all sections are made of."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+    model_validator,
+)
+
+from common.messages import LocalText
 
 # Control characters except tab and line feed: pages do not show them, terminals obey them, PostgreSQL refuses NUL.
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
@@ -16,12 +28,33 @@ def _without_controls(text: str) -> str:
     return text
 
 
+def _in_languages(value: object, check: ValidatorFunctionWrapHandler) -> str:
+    """Check a text, or a text in several languages: `{en: …, de: …}`."""
+    if isinstance(value, LocalText):
+        value = value.texts
+    if not isinstance(value, Mapping) or not value:
+        checked: str = check(value)
+        return checked
+    unknown = next((key for key in value if not isinstance(key, str) or not LANGUAGE.fullmatch(key)), None)
+    if unknown is not None:
+        raise ValueError(f"`{unknown}` is not a language code in quotes, such as 'en' or 'pt-BR'")
+    return LocalText.of({language: check(text) for language, text in value.items()})
+
+
+def _as_written(text: str) -> str | dict[str, str]:
+    return dict(text.texts) if isinstance(text, LocalText) else text
+
+
+LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+_IN_LANGUAGES = (WrapValidator(_in_languages), PlainSerializer(_as_written))
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 Cents = Annotated[int, Field(ge=0, le=10_000_000, strict=True)]
 Share = Annotated[float, Field(ge=0, le=1)]
-Text = Annotated[str, AfterValidator(_without_controls)]
+Text = Annotated[str, AfterValidator(_without_controls), *_IN_LANGUAGES]
 # The length comes first: after a validator of ours, pydantic reports it as the length of a list.
-Sentence = Annotated[str, Field(min_length=1, max_length=2_000), AfterValidator(_without_controls)]
+Line = Annotated[str, Field(min_length=1, max_length=2_000), AfterValidator(_without_controls)]
+# A text that workers read, in one language or in several.
+Sentence = Annotated[Line, *_IN_LANGUAGES]
 
 SettingPath = tuple[str | int, ...]
 
@@ -65,7 +98,8 @@ class Validation(Section):
         0.8, description="share of gold items that an established validator has right, at least, 0 to 1"
     )
     span_f1: Share = Field(0.6, description="for QA: two answers agree if their F1 is at least this, 0 to 1")
-    flag_reasons: tuple[Sentence, ...] = Field(
+    # Votes store a reason as it is written here.
+    flag_reasons: tuple[Line, ...] = Field(
         ("The text makes no sense", "Personal or private information"),
         min_length=1,
         description="the reasons that a validator can flag an example for",

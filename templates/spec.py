@@ -4,14 +4,17 @@ Every field's description is also its documentation (docs/task-yaml.md is genera
 messages, so each one says what to write.
 """
 
+from collections.abc import Iterator
 from string import Formatter
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from common.messages import LocalText, versions
 from templates.sections import (
     Budget,
     Duplicates,
+    Line,
     Name,
     Pay,
     Quiz,
@@ -92,7 +95,7 @@ class FooledRule(Section):
 class ModelSettings(Section):
     """The model in the loop."""
 
-    base: Annotated[Text, Field(min_length=1)] = Field(
+    base: Line = Field(
         "embedded", description="`embedded`, a directory (relative to the pack, or absolute) or a hub id"
     )
     max_length: int = Field(64, ge=8, le=512, description="longest input in tokens, 8 to 512")
@@ -131,7 +134,8 @@ class Messages(Section):
     def _slots_are_known(self) -> Self:
         verdicts = (("fooled", self.fooled), ("not_fooled", self.not_fooled), ("answered", self.answered))
         written = [(name, text, MESSAGE_SLOTS) for name, text in verdicts]
-        for name, text, allowed in [*written, ("too_long", self.too_long, LENGTH_SLOTS)]:
+        checked = [*written, ("too_long", self.too_long, LENGTH_SLOTS)]
+        for name, text, allowed in ((name, one, slots) for name, all_, slots in checked for one in versions(all_)):
             try:
                 slots = [(slot, spec, how) for _, slot, spec, how in Formatter().parse(text) if slot is not None]
             except ValueError as error:
@@ -152,7 +156,9 @@ class TaskSpec(Section):
     title: Sentence = Field(description="the task's title as workers read it")
     description: Sentence = Field(description="one or two sentences that say what workers do")
     languages: tuple[Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$")], ...] = Field(
-        min_length=1, description="language codes of the texts, for example [en]"
+        min_length=1,
+        description="language codes of the texts, the main one first, for example [en]; with several, a text can be "
+        "written in each, for example `{en: Positive, de: Positiv}`",
     )
     kind: Literal["classification", "qa"] = Field(description="`classification` (one or two texts) or `qa`")
     labels: tuple[Label, ...] = Field((), description="at least two labels for classification, none for qa")
@@ -203,6 +209,7 @@ class TaskSpec(Section):
         names = [field.name for field in self.fields]
         _no_repeats("labels", list(self.label_names))
         _no_repeats("fields", names)
+        self._check_languages()
         for place, field in enumerate(self.fields):
             # Seed rows have the span under `answer`, so only the span field may have that name.
             if field.name in RESERVED_FIELDS and field.role != "span":
@@ -218,6 +225,17 @@ class TaskSpec(Section):
             text = "has no field of role `input`, so workers cannot change what the model reads; add one"
             raise SettingConflict(text, ("model_input",))
         return self
+
+    def _check_languages(self) -> None:
+        for path, text in _local_texts(self, ()):
+            other = next((one for one in text.texts if one not in self.languages), None)
+            if other is not None:
+                raise SettingConflict(
+                    f"has a text in `{other}`, which is not one of the languages", path, ("languages",)
+                )
+            if self.languages[0] != next(iter(text.texts)):
+                fix = f"write the text in `{self.languages[0]}` first, which is the first of the languages"
+                raise SettingConflict(f"has no text in `{self.languages[0]}` at its start; {fix}", path)
 
     def _check_classification(self) -> None:
         if len(self.labels) < 2:
@@ -247,6 +265,18 @@ class TaskSpec(Section):
 
     def _paths_with_role(self, role: str) -> list[SettingPath]:
         return [("fields", place, "role") for place, field in enumerate(self.fields) if field.role == role]
+
+
+def _local_texts(value: object, path: SettingPath) -> Iterator[tuple[SettingPath, LocalText]]:
+    """Yield every text that is written in several languages, with the path of its setting."""
+    if isinstance(value, LocalText):
+        yield path, value
+    elif isinstance(value, Section):
+        for name in type(value).model_fields:
+            yield from _local_texts(getattr(value, name), (*path, name))
+    elif isinstance(value, tuple):
+        for place, one in enumerate(value):
+            yield from _local_texts(one, (*path, place))
 
 
 def _no_repeats(section: str, names: list[str]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from common.messages import filled
 from common.text import count
 from templates.spec import TaskField, TaskSpec
 
@@ -34,7 +35,7 @@ class TooLong:
     def sentence(self, spec: TaskSpec) -> str:
         """Return the message for its author, in the task's language."""
         slots = {"title": self.field.title, "length": str(self.length), "most": str(self.field.max_chars)}
-        return spec.messages.too_long.format_map(slots)
+        return filled(spec.messages.too_long, slots)
 
 
 def too_long(field: TaskField, text: str) -> TooLong | None:

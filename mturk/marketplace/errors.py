@@ -33,6 +33,7 @@ MarketDatabaseError             the database cannot be used
 """
 
 from common.errors import CodedError, Hint
+from common.messages import gettext
 from common.text import dollars
 
 PREFIX = "AWS.MechanicalTurk."
@@ -44,7 +45,6 @@ class MarketError(CodedError):
     def __init__(self, wire_code: str, message: str, *, hint: Hint | None = None) -> None:
         super().__init__(message, hint=hint)
         self.wire_code = PREFIX + wire_code
-        self.message = message
 
 
 class InvalidParameter(MarketError):
@@ -138,28 +138,29 @@ class DuplicateToken(MarketError):
 class InvalidLink(MarketError):
     """A sign-in link does not work."""
 
-    message = "this link is invalid"
-
-    def __init__(self) -> None:
-        super().__init__("InvalidInvitation", self.message)
+    def __init__(self, message: str = "this link is invalid") -> None:
+        super().__init__("InvalidInvitation", message)
 
 
 class LinkNotFound(InvalidLink):
     """No worker was given this link."""
 
-    message = "this link does not exist; ask the person who runs this crowd for another one"
+    def __init__(self) -> None:
+        super().__init__(gettext("this link does not exist; ask the person who runs this crowd for another one"))
 
 
 class LinkUsed(InvalidLink):
     """The link was used before."""
 
-    message = "this link was used already; ask for another one"
+    def __init__(self) -> None:
+        super().__init__(gettext("this link was used already; ask for another one"))
 
 
 class LinkExpired(InvalidLink):
     """The link was not used in time."""
 
-    message = "this link has expired; ask for another one"
+    def __init__(self) -> None:
+        super().__init__(gettext("this link has expired; ask for another one"))
 
 
 class WorkerActionRefused(MarketError):
@@ -195,23 +196,22 @@ class NotTheHolder(WorkerActionRefused):
     """Another worker has this assignment."""
 
     def __init__(self) -> None:
-        super().__init__("PermissionDenied", "another worker has this assignment")
+        super().__init__("PermissionDenied", gettext("another worker has this assignment"))
 
 
 class AssignmentExpired(WorkerActionRefused):
     """No worker has it: its time ran out, or it was returned."""
 
     def __init__(self) -> None:
-        super().__init__(
-            "InvalidAssignmentState", "no worker has this assignment: its time ran out, or it was returned"
-        )
+        text = gettext("no worker has this assignment: its time ran out, or it was returned")
+        super().__init__("InvalidAssignmentState", text)
 
 
 class AssignmentAlreadySubmitted(WorkerActionRefused):
     """It was submitted before."""
 
     def __init__(self) -> None:
-        super().__init__("InvalidAssignmentState", "this assignment was submitted already")
+        super().__init__("InvalidAssignmentState", gettext("this assignment was submitted already"))
 
 
 class MarketDatabaseError(CodedError):

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from common.messages import Message, gettext, in_a_row
 from mturk.marketplace.errors import EntityNotFound, InvalidParameter
 from mturk.marketplace.tables.people import Block, Grant, GrantStatus, QualificationType, Worker
 from mturk.marketplace.tables.work import HitType
@@ -18,10 +19,13 @@ HITS_APPROVED = "00000000000000000040"
 LOCALE = "00000000000000000071"
 ADULT = "00000000000000000060"
 BUILT_IN = {
-    APPROVAL_RATE: ("Approval rate", "The percentage of decided assignments that were approved; 100 before the first."),
-    HITS_APPROVED: ("Number of HITs approved", "The number of the worker's assignments that were approved."),
-    LOCALE: ("Location", "The country of the worker."),
-    ADULT: ("Adult content", "1 when the worker agreed to see work with adult content, else 0."),
+    APPROVAL_RATE: (
+        gettext("Approval rate"),
+        "The percentage of decided assignments that were approved; 100 before the first.",
+    ),
+    HITS_APPROVED: (gettext("Number of HITs approved"), "The number of the worker's assignments that were approved."),
+    LOCALE: (gettext("Location"), "The country of the worker."),
+    ADULT: (gettext("Adult content"), "1 when the worker agreed to see work with adult content, else 0."),
 }
 LONGEST_DESCRIPTION = 200
 COMPARATORS: dict[str, Callable[[Any, Any], bool]] = {
@@ -74,7 +78,7 @@ class WorkerScores:
     def unmet_requirements(self, hit_type: HitType) -> list[UnmetRequirement]:
         """Return the requirements of a HIT type that this worker does not meet."""
         if hit_type.requester_id in self._blocked:
-            return [UnmetRequirement("You cannot work for this requester.", GuardedAction.PREVIEW)]
+            return [UnmetRequirement(gettext("You cannot work for this requester."), GuardedAction.PREVIEW)]
         return [
             UnmetRequirement(self._why(requirement), GUARDS[requirement.get("ActionsGuarded", "Accept")])
             for requirement in hit_type.requirements
@@ -114,13 +118,14 @@ class WorkerScores:
         key, comparator = requirement["QualificationTypeId"], str(requirement["Comparator"])
         name, how = self._qualification(key)
         if comparator == "DoesNotExist":
-            return f"You have {name} already, and this is for people who do not have it."
+            return gettext("You have %(name)s already, and this is for people who do not have it.", name=name)
         if comparator == "Exists" or (self.score(key) is None and key not in BUILT_IN):
-            return f"You need {name} first. {how}".strip()
+            needed = gettext("You need %(name)s first.", name=name)
+            return in_a_row([needed, how]) if how else needed
         values = requirement.get("IntegerValues") or [
             locale["Country"] for locale in requirement.get("LocaleValues", ())
         ]
-        return f"{name} {COMPARATOR_TEXTS[comparator]} {' or '.join(map(str, values))}."
+        return _requirement_text(comparator, name, [str(value) for value in values])
 
     def _qualification(self, key: str) -> tuple[str, str]:
         """Return a qualification's name, and the requester's description of how to get it."""
@@ -141,16 +146,19 @@ def _shortened(text: str) -> str:
     return line if not line or line[-1] in ".!?…" else f"{line}."
 
 
-COMPARATOR_TEXTS = {
-    "EqualTo": "has to be",
-    "NotEqualTo": "must not be",
-    "LessThan": "has to be less than",
-    "LessThanOrEqualTo": "has to be at most",
-    "GreaterThan": "has to be more than",
-    "GreaterThanOrEqualTo": "has to be at least",
-    "In": "has to be",
-    "NotIn": "must not be",
-}
+def _requirement_text(comparator: str, name: str, values: list[str]) -> Message:
+    value = values[0]
+    texts = {
+        "EqualTo": gettext("%(name)s has to be %(value)s.", name=name, value=value),
+        "NotEqualTo": gettext("%(name)s must not be %(value)s.", name=name, value=value),
+        "LessThan": gettext("%(name)s has to be less than %(value)s.", name=name, value=value),
+        "LessThanOrEqualTo": gettext("%(name)s has to be at most %(value)s.", name=name, value=value),
+        "GreaterThan": gettext("%(name)s has to be more than %(value)s.", name=name, value=value),
+        "GreaterThanOrEqualTo": gettext("%(name)s has to be at least %(value)s.", name=name, value=value),
+        "In": gettext("%(name)s has to be one of these: %(values)s.", name=name, values=values),
+        "NotIn": gettext("%(name)s must not be one of these: %(values)s.", name=name, values=values),
+    }
+    return texts[comparator]
 
 
 MAX_REQUIREMENTS = 10

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import ColumnElement, and_, exists, func, select
 from sqlalchemy.orm import Session
 
+from common.messages import gettext, in_a_row
 from mturk.marketplace import assignments, errors, hits
 from mturk.marketplace.qualifications import GuardedAction, WorkerScores
 from mturk.marketplace.questions import answers_xml
@@ -111,7 +112,7 @@ def accept(
     if len(held_assignments(session, worker, now)) >= MAX_HELD:
         raise errors.QueueFull(
             "ExceedsMaxAssignmentsPerWorker",
-            f"you hold {MAX_HELD} HITs already; submit or return one first",
+            gettext("you hold %(most)s HITs already; submit or return one first", most=MAX_HELD),
         )
     return assignments.assign(
         session, _next_hit(session, worker, hit_type, now, but_not), worker, hit_type.assignment_seconds, now
@@ -161,7 +162,7 @@ def find_assignment(session: Session, assignment_id: str, worker_id: str | None 
     """Return an assignment that a worker holds or has submitted; with a worker's id, it has to be that worker."""
     assignment = session.scalar(select(Assignment).where(Assignment.id == assignment_id))
     if assignment is None:
-        raise errors.WorkNotFound("AssignmentDoesNotExist", "this assignment does not exist")
+        raise errors.WorkNotFound("AssignmentDoesNotExist", gettext("this assignment does not exist"))
     if assignment.status is AssignmentStatus.FREE:
         raise errors.AssignmentExpired
     if worker_id is not None and assignment.worker_id != worker_id:
@@ -172,14 +173,14 @@ def find_assignment(session: Session, assignment_id: str, worker_id: str | None 
 def _find_type(session: Session, group_id: str) -> HitType:
     hit_type = session.scalars(select(HitType).where(HitType.group_id == group_id)).one_or_none()
     if hit_type is None:
-        raise errors.WorkNotFound("HITGroupDoesNotExist", "this group of HITs does not exist")
+        raise errors.WorkNotFound("HITGroupDoesNotExist", gettext("this group of HITs does not exist"))
     return hit_type
 
 
 def _check_requirements(session: Session, worker: Worker, hit_type: HitType, action: GuardedAction) -> None:
     unmet = [one for one in WorkerScores(session, worker).unmet_requirements(hit_type) if one.first <= action]
     if unmet:
-        raise errors.NotQualified("DoesNotMeetRequirements", " ".join(one.why for one in unmet))
+        raise errors.NotQualified("DoesNotMeetRequirements", in_a_row([one.why for one in unmet]))
 
 
 def _available_to(worker: Worker, now: datetime) -> ColumnElement[bool]:
@@ -195,7 +196,8 @@ def _next_hit(session: Session, worker: Worker, hit_type: HitType, now: datetime
         hit = session.scalars(query.order_by(Hit.number).limit(1)).one_or_none()
         if hit is not None:
             return hit
-    raise errors.NoWorkLeft("NoMoreWorkableHITsInGroupException", "this group has nothing left for you at the moment")
+    text = gettext("this group has nothing left for you at the moment")
+    raise errors.NoWorkLeft("NoMoreWorkableHITsInGroupException", text)
 
 
 def _active_assignment(session: Session, assignment_id: str, worker_id: str | None, now: datetime) -> Assignment:

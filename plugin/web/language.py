@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from flask import Flask, g, request
 
 from common.translation import (
-    SOURCE,
     Translator,
     add_translation,
     best_language,
@@ -47,5 +46,11 @@ def chosen_language() -> str | None:
 def task_language(languages: Sequence[str]) -> str:
     """Return the language for the pages of a task: the best of its own for the browser, else its first known one."""
     accepted = list(request.accept_languages.values())
-    first = best_language(languages)
-    return best_language(accepted, languages) or first or best_language(accepted) or SOURCE
+    known = [found for one in languages if (found := best_language([one]))]
+    return best_language(accepted, known) or (known[0] if known else browser_language(accepted))
+
+
+def pack_languages(languages: Sequence[str]) -> list[str]:
+    """Return a pack's languages, the one first in which this page shows its texts."""
+    shown = best_language([current_translator().language], languages) or languages[0]
+    return [shown, *(one for one in languages if one != shown)]

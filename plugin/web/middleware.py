@@ -14,7 +14,7 @@ from flask import Flask, Response, jsonify, make_response, render_template, requ
 from werkzeug.exceptions import HTTPException
 
 from common.errors import CodedError, Hint, one_line
-from common.text import sentence
+from common.messages import as_sentence, gettext
 from ml_backend.serving.metrics import metrics_page
 from plugin.labelstudio.editor import own_addresses
 
@@ -112,12 +112,21 @@ JSON, HTML = "application/json", "text/html"
 ERROR_POLICY = "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'"
 # What people read, by status; for other statuses, the message that programs get.
 PAGES = {
-    404: ("There is nothing here", "The address may be cut short or mistyped, or what was here is gone."),
-    405: ("Only programs come here", "There is nothing to read at this address, and nothing is wrong with it."),
-    500: ("Something failed here", "It is not your fault. Try again in a while; what was stored before is safe."),
-    503: ("Not just now", "This server cannot answer at the moment. Try again in a while."),
+    404: (
+        gettext("There is nothing here"),
+        gettext("The address may be cut short or mistyped, or what was here is gone."),
+    ),
+    405: (
+        gettext("Only programs come here"),
+        gettext("There is nothing to read at this address, and nothing is wrong with it."),
+    ),
+    500: (
+        gettext("Something failed here"),
+        gettext("It is not your fault. Try again in a while; what was stored before is safe."),
+    ),
+    503: (gettext("Not just now"), gettext("This server cannot answer at the moment. Try again in a while.")),
 }
-OTHER = "That cannot be done"
+OTHER = gettext("That cannot be done")
 
 
 @dataclass(frozen=True)
@@ -133,7 +142,7 @@ class ApiError:
     @classmethod
     def of(cls, status: int, error: CodedError, *, retry: bool | None = None) -> "ApiError":
         """Return the response to one of our errors."""
-        return cls(status, str(error), error.code, error.retry if retry is None else retry, error.hint)
+        return cls(status, error.message, error.code, error.retry if retry is None else retry, error.hint)
 
     @classmethod
     def of_http(cls, error: HTTPException) -> "ApiError":
@@ -162,8 +171,8 @@ def error_response(error: ApiError, *, for_people: str = "") -> Response:
     """Return the response to a request that failed; `for_people` replaces the usual text of the page."""
     number = request.environ.get(REQUEST_ID, "")
     if wants_html():
-        title, usual = PAGES.get(error.status, (OTHER, sentence(error.text)))
-        words = sentence(for_people) if for_people else usual
+        title, usual = PAGES.get(error.status, (OTHER, as_sentence(error.text)))
+        words = as_sentence(for_people) if for_people else usual
         shown = {"status": error.status, "title": title, "text": words, "number": number}
         response = make_response(render_template("error-page.html", file=own_addresses(), **shown))
         response.headers.update({**GUARDED, "Content-Security-Policy": ERROR_POLICY})

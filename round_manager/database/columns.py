@@ -13,11 +13,12 @@ from sqlalchemy.orm import InstrumentedAttribute
 from sqlalchemy.types import TypeDecorator
 
 from common import database
+from common.messages import gettext
 from round_manager.errors import BadValueError
 
 # JSON that is written close to the recursion limit could not be read back where the stack is already deeper.
 MAX_JSON_DEPTH = 100
-TOO_DEEP = f"the value is nested more than {MAX_JSON_DEPTH} levels deep"
+TOO_DEEP = gettext("the value is nested more than %(most)s levels deep", most=MAX_JSON_DEPTH)
 
 # SQLite generates row ids only for columns of type INTEGER, which hold 64 bits there as well.
 Id = BigInteger().with_variant(Integer(), "sqlite")
@@ -123,11 +124,11 @@ def _check_depth(value: Any) -> None:
 
 def _check_text(value: str) -> None:
     if "\x00" in value:
-        raise BadValueError("the text contains the character NUL, which cannot be stored")
+        raise BadValueError(gettext("the text contains the character NUL, which cannot be stored"))
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise BadValueError("the text contains half of a character (a lone surrogate)") from error
+        raise BadValueError(gettext("the text contains half of a character (a lone surrogate)")) from error
 
 
 def _check_nested_text(value: Any) -> None:

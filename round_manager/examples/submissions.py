@@ -4,12 +4,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 from uuid import UUID
 
 from sqlalchemy import bindparam, or_, select
 from sqlalchemy.orm import Session
 
+from common.messages import Message, gettext
 from ml_backend.errors import VerdictError
 from ml_backend.hashing import json_sha256
 from ml_backend.text import normalise
@@ -41,11 +42,24 @@ from templates.texts import is_blank, too_long
 WRITTEN = ("input", "reason", "extra")
 
 
+class FieldName(str):
+    """A field as a parameter of a message: its name in backticks for owners; pages show its title instead."""
+
+    __slots__ = ("name",)
+
+    name: str
+
+    def __new__(cls, name: str) -> Self:
+        made = super().__new__(cls, f"`{name}`")
+        made.name = name
+        return made
+
+
 @dataclass(frozen=True)
 class InputProblem:
-    """What is wrong with a field, a label or an answer; pages replace names in backticks by the titles of fields."""
+    """What is wrong with a field, a label or an answer."""
 
-    text: str
+    text: Message
     is_too_long: bool = False
 
 
@@ -61,7 +75,8 @@ def field_problem(spec: TaskSpec, fields: Mapping[str, str], explanation: Mappin
     others = {field.name for field in spec.fields if field.role in ("context", "input", "extra")}
     unknown = sorted([*(set(fields) - others), *(set(explanation) - reasons)])
     if unknown:
-        return InputProblem(f"`{unknown[0]}` is not a field of {spec.name}")
+        text = gettext("%(field)s is not a field of %(task)s", field=FieldName(unknown[0]), task=spec.name)
+        return InputProblem(text)
     return None
 
 
@@ -71,27 +86,31 @@ def target_problem(
     """Return what is wrong with the label, or with the selected answer; None if it is valid."""
     if spec.kind == "classification":
         if answer is not None:
-            return InputProblem(f"an answer was selected, but {spec.name} asks for a label")
+            return InputProblem(gettext("an answer was selected, but %(task)s asks for a label", task=spec.name))
         if label not in spec.label_names:
-            return InputProblem(f"the label is {label!r}; {spec.name} has {', '.join(spec.label_names)}")
+            known = ", ".join(spec.label_names)
+            text = gettext("the label is “%(label)s”; it can be %(labels)s", label=label or "", labels=known)
+            return InputProblem(text)
         return None
     if label is not None:
-        return InputProblem(f"a label was chosen, but {spec.name} asks for an answer")
+        return InputProblem(gettext("a label was chosen, but %(task)s asks for an answer", task=spec.name))
     (span,) = spec.with_role("span")
     return answer_problem(answer, fields[spec.model_input[1]], span)
 
 
 def answer_problem(answer: Mapping[str, Any] | None, passage: str, span: TaskField) -> InputProblem | None:
     """Return what is wrong with an answer that must be a piece of the passage; None if it is valid."""
+    field = FieldName(span.name)
     if answer is None:
-        return InputProblem(f"no answer is selected in the passage (`{span.name}`)")
+        return InputProblem(gettext("no answer is selected in the passage (%(field)s)", field=field))
     text, start, end = (answer.get(name) for name in ("text", "start", "end"))
     if not isinstance(text, str) or not text.strip():
-        return InputProblem(f"the answer that is selected (`{span.name}`) is empty")
+        return InputProblem(gettext("the answer that is selected (%(field)s) is empty", field=field))
     if not _is_place(start) or not _is_place(end) or passage[start:end] != text:
-        return InputProblem(f"the passage does not have the answer (`{span.name}`) where it was selected")
+        text_elsewhere = gettext("the passage does not have the answer (%(field)s) where it was selected", field=field)
+        return InputProblem(text_elsewhere)
     if too_long(span, text):
-        return _too_long(f"the answer (`{span.name}`)", span, text)
+        return _too_long(span, text)
     return None
 
 
@@ -115,22 +134,34 @@ def check_verdict(
 
 
 def _text_problem(spec: TaskSpec, field: TaskField, text: str | None) -> InputProblem | None:
+    name = FieldName(field.name)
     if text is None or is_blank(text):
         # What the model reads is required even if the pack says otherwise.
-        return InputProblem(f"`{field.name}` is empty") if field.required or field.name in spec.model_input else None
+        if field.required or field.name in spec.model_input:
+            return InputProblem(gettext("%(field)s is empty", field=name))
+        return None
     if field.role in WRITTEN and too_long(field, text):
-        return _too_long(f"`{field.name}`", field, text)
+        return _too_long(field, text)
     if field.choices and text not in field.choices:
-        return InputProblem(f"`{field.name}` is {text[:40]!r}; it can be {', '.join(field.choices)}")
+        known = ", ".join(field.choices)
+        return InputProblem(
+            gettext("%(field)s is “%(text)s”; it can be %(choices)s", field=name, text=text[:40], choices=known)
+        )
     try:
         json_text(text)
     except BadValueError as error:
-        return InputProblem(f"`{field.name}`: {error}")
+        return InputProblem(gettext("%(field)s cannot be saved: %(why)s", field=name, why=error.message))
     return None
 
 
-def _too_long(what: str, field: TaskField, text: str) -> InputProblem:
-    return InputProblem(f"{what} has {len(text)} characters; at most {field.max_chars} are accepted", is_too_long=True)
+def _too_long(field: TaskField, text: str) -> InputProblem:
+    problem = gettext(
+        "%(field)s has %(size)s characters; at most %(most)s are accepted",
+        field=FieldName(field.name),
+        size=len(text),
+        most=field.max_chars,
+    )
+    return InputProblem(problem, is_too_long=True)
 
 
 def _is_place(value: Any) -> bool:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from common.messages import gettext
+from round_manager.examples.submissions import FieldName
 from round_manager.labelstudio.port import UnreadableAnnotation
 from round_manager.work.validation_work import Judgement
 from templates.spec import TaskField, TaskSpec
@@ -87,16 +89,17 @@ def read_submission(spec: TaskSpec, context: Mapping[str, str], label: str | Non
         if text is not None:
             (explanation if field.role == "reason" else fields)[field.name] = text
         elif field.required:
-            raise UnreadableAnnotation(f"`{field.name}` is empty")
+            raise UnreadableAnnotation(gettext("%(field)s is empty", field=FieldName(field.name)))
     if spec.kind == "qa":
         answer = _span(results, spec.with_role("span")[0], context.get(spec.model_input[1], ""))
         if answer is None:
-            raise UnreadableAnnotation("no answer is marked in the passage")
+            raise UnreadableAnnotation(gettext("no answer is marked in the passage"))
         return SubmittedText(fields, None, answer, explanation)
     target = label if spec.target.set_by == "task" else _text(results, "label")
     if target not in spec.label_names:
-        text = "no label of the task is chosen" if target is None else f"the task has no label `{target}`"
-        raise UnreadableAnnotation(text)
+        if target is None:
+            raise UnreadableAnnotation(gettext("no label of the task is chosen"))
+        raise UnreadableAnnotation(gettext("the task has no label “%(label)s”", label=target))
     return SubmittedText(fields, target, None, explanation)
 
 
@@ -110,11 +113,11 @@ def read_judgement(spec: TaskSpec, fields: Mapping[str, str], annotation: Json) 
     if spec.kind == "qa":
         answer = _span(results, spec.with_role("span")[0], fields.get(spec.model_input[1], ""))
         if answer is None:
-            raise UnreadableAnnotation("neither an answer is marked nor a flag chosen")
+            raise UnreadableAnnotation(gettext("neither an answer is marked nor a flag chosen"))
         return Judgement(answer=answer, comment=comment)
     label = _text(results, "label")
     if label is None:
-        raise UnreadableAnnotation("neither a label nor a flag is chosen")
+        raise UnreadableAnnotation(gettext("neither a label nor a flag is chosen"))
     return Judgement(label, comment=comment)
 
 
@@ -135,7 +138,8 @@ def _text(results: list[Json], name: str) -> str | None:
     if not filled:
         return None
     if len(filled) > 1:
-        raise UnreadableAnnotation(f"`{name}` holds {len(filled)} texts, but only one is allowed")
+        text = gettext("%(field)s holds %(n)s texts, but only one is allowed", field=FieldName(name), n=len(filled))
+        raise UnreadableAnnotation(text)
     return _storable(filled[0], name)
 
 
@@ -147,14 +151,14 @@ def _span(results: list[Json], field: TaskField, passage: str) -> dict[str, Any]
     if not marked:
         return None
     if len(marked) > 1:
-        raise UnreadableAnnotation(f"{len(marked)} answers are marked, but only one is allowed")
+        raise UnreadableAnnotation(gettext("%(n)s answers are marked, but only one is allowed", n=len(marked)))
     start, end, text = marked[0].get("start"), marked[0].get("end"), marked[0].get("text")
     if type(start) is int and type(end) is int and 0 <= start < end:
         for first, last in ((start, end), _by_utf16(passage, start, end)):
             found = passage[first:last]
             if found.strip() and last <= len(passage) and text in (found, None):
                 return {"text": found, "start": first, "end": last}
-    raise UnreadableAnnotation("the marked answer is not at that place in the passage")
+    raise UnreadableAnnotation(gettext("the marked answer is not at that place in the passage"))
 
 
 def _by_utf16(passage: str, start: int, end: int) -> tuple[int, int]:
@@ -168,9 +172,10 @@ def _by_utf16(passage: str, start: int, end: int) -> tuple[int, int]:
 
 def _storable(text: Any, name: str) -> str:
     if not isinstance(text, str):
-        raise UnreadableAnnotation(f"`{name}` is not a text")
+        raise UnreadableAnnotation(gettext("%(field)s is not a text", field=FieldName(name)))
     if "\x00" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise UnreadableAnnotation(f"`{name}` contains an invalid character that cannot be stored")
+        problem = gettext("%(field)s contains an invalid character that cannot be stored", field=FieldName(name))
+        raise UnreadableAnnotation(problem)
     return text
 
 

@@ -8,7 +8,6 @@ import hashlib
 import hmac
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -26,7 +25,6 @@ from templates import Pack
 from templates.payloads import Json, Template, template_xml
 
 LIST_PARTS = [f"{part}_{end}" for part in ("bullet_list", "ordered_list", "list_item") for end in ("open", "close")]
-FOR_CHECKERS, FOR_WRITERS = "when you check", "what you do"
 WEBHOOK_HEADER = "X-Outfox-Secret"
 WEBHOOK_ACTIONS = frozenset({"ANNOTATION_CREATED", "ANNOTATIONS_CREATED", "ANNOTATION_UPDATED"})
 _PURPOSE = {"create": "write", "validate": "check"}
@@ -40,14 +38,10 @@ def project_title(pack: Pack, template: Template) -> str:
     return f"{pack.spec.name}: {_PURPOSE[template]}"
 
 
-def instructions_html(markdown: str, template: Template, *, lists: bool = True) -> str:
-    """Return instructions as HTML; without `lists`, list items are lines that begin with a marker.
-
-    For validators, the section *When you check …* comes first: before *What you do*, or before everything if there is
-    no such section.
-    """
+def instructions_html(markdown: str, *, lists: bool = True) -> str:
+    """Return instructions as HTML; without `lists`, list items are lines that begin with a marker."""
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
-    tokens = reader.parse(_for_checkers(reader, markdown) if template == "validate" else markdown)
+    tokens = reader.parse(markdown)
     if not lists:
         _write_markers(tokens)
     html: str = reader.renderer.render(tokens, reader.options, {})
@@ -67,26 +61,6 @@ def _write_markers(tokens: Sequence[Token]) -> None:
             marker = ""
 
 
-def _for_checkers(reader: MarkdownIt, markdown: str) -> str:
-    lines, tokens = markdown.splitlines(keepends=True), reader.parse(markdown)
-    heads = [
-        (token.map[0], token.tag, text.content.strip().lower())
-        for token, text in pairwise(tokens)
-        if token.type == "heading_open" and token.level == 0 and token.map
-    ]
-    ours = next((head for head in heads if head[2].startswith(FOR_CHECKERS)), None)
-    if ours is None:
-        return markdown
-    first, tag, _ = ours
-    # An h2 ends where the next h2 or h1 begins.
-    last = next((line for line, other, _ in heads if line > first and other <= tag), len(lines))
-    before = next((line for line, _, text in heads if text.startswith(FOR_WRITERS)), 0)
-    if before >= first:
-        return markdown
-    moved = "".join(lines[first:last]).rstrip() + "\n\n"
-    return "".join([*lines[:before], moved, *lines[before:first], *lines[last:]])
-
-
 def project_settings(pack: Pack, template: Template) -> Json:
     """Return the settings of a pack's project in Label Studio."""
     return {
@@ -94,7 +68,7 @@ def project_settings(pack: Pack, template: Template) -> Json:
         "description": pack.spec.description,
         "label_config": template_xml(pack, template),
         # Label Studio shows lists without markers, and strips the styles that would show them.
-        "expert_instruction": instructions_html(pack.instructions, template, lists=False),
+        "expert_instruction": instructions_html(pack.instructions_for(template), lists=False),
         "show_instruction": True,
         "enable_empty_annotation": False,
         # Writers and validators must not see predictions beforehand.

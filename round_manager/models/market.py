@@ -235,6 +235,8 @@ class Worker(table.Numbered):
     marketplace: Mapped[str] = mapped_column(LimitedText(40))
     external_id: Mapped[str] = mapped_column(LimitedText(255))
     first_seen_at: Mapped[datetime]
+    # The language that the worker chose for their pages; without one, their task and their browser decide.
+    language: Mapped[str | None] = mapped_column(LimitedText(20), default=None)
 
 
 def ensure_worker(session: Session, marketplace: str, external_id: str, *, now: datetime) -> Worker:

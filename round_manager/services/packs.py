@@ -9,7 +9,7 @@ from ml_backend.verdict import find_rule
 from round_manager.errors import PolicyError
 from round_manager.money.prices import pack_costs
 from round_manager.policies import find_policy
-from templates import Pack, PackError, Problem
+from templates import Pack, PackError, Problem, pack_files
 from templates.markup import check_markup
 from templates.rows import MAX_PROBLEMS, text_key
 from templates.texts import lookalikes
@@ -77,11 +77,12 @@ def _model_problems(pack: Pack) -> Iterator[Problem]:
 
 
 def _instructions_problems(pack: Pack) -> Iterator[Problem]:
-    try:
-        if not pack.instructions.strip():
-            yield Problem("instructions.md", None, "file_empty", "is empty; write the workers' instructions")
-    except PackError as error:
-        yield from error.problems
+    for name in pack_files(pack.folder):
+        try:
+            if name.endswith(".md") and name != "README.md" and not pack.text(name).strip():
+                yield Problem(name, None, "file_empty", "is empty; write the workers' instructions")
+        except PackError as error:
+            yield from error.problems
 
 
 def _settings_problems(pack: Pack) -> Iterator[Problem]:

@@ -17,8 +17,20 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from common.errors import CodedError
+from common.messages import gettext
 from ml_backend.judge import Judge
-from round_manager.models import Attempt, Hit, HitKind, QuizResult, Round, SessionStatus, Task, WorkSession, spec_of
+from round_manager.models import (
+    Attempt,
+    Hit,
+    HitKind,
+    QuizResult,
+    Round,
+    SessionStatus,
+    Task,
+    Worker,
+    WorkSession,
+    spec_of,
+)
 from round_manager.novelty.decisions import duplicate_rule, find_repetition
 from round_manager.services.context import ServiceContext
 from round_manager.work import (
@@ -52,7 +64,6 @@ _HIT_DETAILS = (
     .outerjoin(Round, Round.id == Hit.round_id)
     .where(Hit.public_id == bindparam("public_id"))
 )
-OVER = "the time for this HIT is over; return it and take another one"
 
 
 @dataclass(frozen=True)
@@ -64,6 +75,15 @@ class HitDetails:
     round: Round | None
     spec: TaskSpec
     duplicates: Duplicates | None
+
+
+@dataclass(frozen=True)
+class OpenedPage:
+    """A worker's page: its HIT, its session, and the language that the worker chose, if any."""
+
+    details: HitDetails
+    work: WorkSession
+    language: str | None
 
 
 @dataclass(frozen=True)
@@ -126,12 +146,14 @@ def open_page(
     submit_to: str = "",
     is_proven: bool = True,
     held: Collection[str] | None = None,
+    language: str | None = None,
     before_new: Callable[[], None] = lambda: None,
-) -> tuple[HitDetails, WorkSession]:
+) -> OpenedPage:
     """Return the session of a worker who accepted the HIT; `before_new` may refuse to create one.
 
     The number of pages is limited if the marketplace did not prove the acceptance. `held` are the other HITs that the
-    worker holds, as far as the marketplace names them; without a proof, they are ignored.
+    worker holds, as far as the marketplace names them; without a proof, they are ignored. A `language` is stored as the
+    one that the worker chose.
     """
     with context.store.read() as session:
         is_known = session_start.has_session(session, _find_hit(session, hit), assignment, worker)
@@ -155,11 +177,15 @@ def open_page(
             is_known=is_known,
             held=held if is_proven else None,
         )
+        who = session.get_one(Worker, work.worker_id)
+        if language is not None:
+            who.language = language
+        opened = OpenedPage(details, work, who.language)
     if work.status is SessionStatus.EXPIRED:
-        raise TimeIsOver(OVER)
+        raise TimeIsOver(sessions.OVER)
     if work.status is SessionStatus.UNCONFIRMED:
         raise HitReassigned
-    return details, work
+    return opened
 
 
 def admit_browser(context: ServiceContext, page: UUID, browser: PageBrowser) -> bool:
@@ -386,7 +412,7 @@ def _find_hit(session: Session, public_id: UUID) -> Hit:
 
 
 def _unknown_hit() -> PageUnknown:
-    return PageUnknown("this HIT is not known here; return it and take another one")
+    return PageUnknown(gettext("this HIT is not known here; return it and take another one"))
 
 
 def _hit(session: Session, public_id: UUID) -> HitDetails:

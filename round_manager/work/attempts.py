@@ -14,6 +14,7 @@ from uuid import UUID
 from sqlalchemy import Select, and_, bindparam, or_, select
 from sqlalchemy.orm import Session
 
+from common.messages import gettext, ngettext
 from ml_backend.errors import VerdictError
 from ml_backend.judge import JudgeRequest
 from ml_backend.verdict import INPUTS_HASH, Verdict, inputs_hash
@@ -21,6 +22,7 @@ from round_manager.database.columns import equals_unindexed, is_in
 from round_manager.errors import DuplicateError, StaleVerdict
 from round_manager.examples.attempts import new_attempt
 from round_manager.examples.submissions import (
+    FieldName,
     InputProblem,
     check_verdict,
     field_problem,
@@ -137,18 +139,20 @@ class CreationItem:
         Another window of the same worker may have skipped the item, or started again.
         """
         if mark != self.mark:
-            raise OtherText("this example has another text now; here it is")
+            raise OtherText(gettext("this example has another text now; here it is"))
 
     def require_unwritten(self) -> None:
         """Raise AlreadySubmitted if an example was submitted for the item."""
         if self.example is not None:
-            raise errors.AlreadySubmitted("this example is already submitted; go on with the next one")
+            raise errors.AlreadySubmitted(gettext("this example is already submitted; go on with the next one"))
 
     def require_not_written_elsewhere(self) -> None:
         """Raise WrittenElsewhere if the worker has an example on this context by another page."""
         if self.is_written_elsewhere:
-            text = "you already submitted an example on this text on another page"
-            raise errors.WrittenElsewhere(f"{text}; skip it here, or return the HIT", hint=errors.SKIP_ITEM)
+            text = gettext(
+                "you already submitted an example on this text on another page; skip it here, or return the HIT"
+            )
+            raise errors.WrittenElsewhere(text, hint=errors.SKIP_ITEM)
 
     def input_of(self, page: PageInput) -> AttemptInput:
         """Return what a verdict must be about: the item's own context and target, and the worker's texts."""
@@ -199,9 +203,8 @@ def _creation_item(
         raise no_such_item()
     row, work, hit, round, written_on, example, elsewhere = found
     if written_on is None:
-        raise errors.PageUnknown(
-            "this HIT asks for judgements, not for texts; load the page again", hint=errors.RELOAD_PAGE
-        )
+        text = gettext("this HIT asks for judgements, not for texts; load the page again")
+        raise errors.PageUnknown(text, hint=errors.RELOAD_PAGE)
     context = context_of(session, work, hit, round)
     return context, _with_attempts(session, context.spec, row, written_on, example, elsewhere=elsewhere)
 
@@ -242,13 +245,12 @@ def check_attempt(context: SessionContext, item: CreationItem, asked: AttemptInp
     if problem:
         raise input_error(context.spec, problem)
     if not item.attempts_left:
-        most = context.spec.work.tries
-        used = (
-            "the only attempt for this example is used"
-            if most == 1
-            else f"all {most} attempts for this example are used"
+        used = ngettext(
+            "the only attempt for this example is used; submit one of your texts, or skip this one",
+            "all %(n)s attempts for this example are used; submit one of your texts, or skip this one",
+            context.spec.work.tries,
         )
-        raise errors.NoAttemptsLeft(f"{used}; submit one of your texts, or skip this one", hint=errors.SKIP_ITEM)
+        raise errors.NoAttemptsLeft(used, hint=errors.SKIP_ITEM)
 
 
 def record_attempt(
@@ -304,9 +306,10 @@ def attempt_fields(spec: TaskSpec) -> tuple[Any, ...]:
 
 def input_error(spec: TaskSpec, problem: InputProblem) -> errors.InvalidInput:
     """Return the error for a problem, with the fields' titles as the page shows them."""
-    text = problem.text
-    for field in spec.fields:
-        text = text.replace(f"`{field.name}`", f"“{field.title}”")
+    titles = {field.name: gettext("“%(title)s”", title=field.title) for field in spec.fields}
+    text = problem.text.with_params(
+        lambda value: titles.get(value.name, value) if isinstance(value, FieldName) else value
+    )
     return errors.TextTooLong(text) if problem.is_too_long else errors.InvalidInput(text)
 
 

@@ -6,8 +6,9 @@ from datetime import datetime
 from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
-from common.text import count
+from common.messages import Message, gettext, ngettext
 from round_manager.examples.submissions import (
+    FieldName,
     InputProblem,
     StoredVerdict,
     Submission,
@@ -47,7 +48,7 @@ def assign_contexts(session: Session, context: SessionContext, *, is_new: bool, 
     lacking = [item for item in range(context.spec.work.examples_per_hit) if item not in there]
     found = _lease(session, context, len(lacking), now)
     if not found and not there:
-        text = "you have written on everything that there is in this task; return the HIT, please"
+        text = gettext("you have written on everything that there is in this task; return the HIT, please")
         raise NothingToDo(text, hint=errors.RETURN_HIT)
     session.add_all(
         WorkItem(session_id=work.id, worker_id=work.worker_id, item=item, context_id=context_id, label=label)
@@ -71,14 +72,17 @@ def skip(
     context.require_open(now)
     shown.require_unwritten()
     if not shown.can_skip:
-        often, missing = count(context.spec.work.tries_before_skip, "time"), shown.attempts_missing
         raise errors.MoreAttemptsNeeded(
-            f"ask the model at least {often} before you skip this one; that is {missing} more"
+            ngettext(
+                "ask the model %(n)s more time before you skip this one",
+                "ask the model %(n)s more times before you skip this one",
+                shown.attempts_missing,
+            )
         )
     row, given_up = shown.row, shown.row.context_id
     found = _lease(session, context, 1, now)
     if not found:
-        text = "there is nothing else that you have not had; go on with this one, or return the HIT"
+        text = gettext("there is nothing else that you have not had; go on with this one, or return the HIT")
         raise NothingToDo(text, hint=errors.RETURN_HIT)
     ((row.context_id, row.label),) = found
     row.draft = {}
@@ -112,7 +116,9 @@ def submit_item(
         same = (known.fields, known.label, known.answer) == (fields, asked.label, asked.answer)
         if same and (known.explanation or {}) == reasons:
             return known
-        raise errors.AlreadySubmitted("something else was already submitted for this example; go on with the next one")
+        raise errors.AlreadySubmitted(
+            gettext("something else was already submitted for this example; go on with the next one")
+        )
     context.require_open(now)
     _check_names(spec, page)
     submission = Submission(
@@ -133,14 +139,20 @@ def submit_item(
     return example
 
 
-def repetition_warning(repetition: Repetition) -> str:
+def repetition_warning(repetition: Repetition) -> Message:
     """Return what a worker reads about a text that is not new; another worker's text is never shown."""
-    same = "the same" if repetition.how is Duplicate.EXACT else "nearly the same"
-    if repetition.own_text is not None:
-        return f"you wrote {same} text before (“{repetition.own_text}”), so this one earns no bonus"
+    is_exact, own = repetition.how is Duplicate.EXACT, repetition.own_text
+    if own is not None and is_exact:
+        return gettext("you wrote the same text before (“%(text)s”), so this one earns no bonus", text=own)
+    if own is not None:
+        return gettext("you wrote nearly the same text before (“%(text)s”), so this one earns no bonus", text=own)
+    if repetition.is_context and is_exact:
+        return gettext("this is the same as a text that workers are shown, so it earns no bonus")
     if repetition.is_context:
-        return f"this is {same} as a text that workers are shown, so it earns no bonus"
-    return f"this is {same} as a text that we already have, so it earns no bonus"
+        return gettext("this is nearly the same as a text that workers are shown, so it earns no bonus")
+    if is_exact:
+        return gettext("this is the same as a text that we already have, so it earns no bonus")
+    return gettext("this is nearly the same as a text that we already have, so it earns no bonus")
 
 
 def _checked(
@@ -153,13 +165,17 @@ def _checked(
         raise input_error(spec, problem)
     attempt = item.attempt_on(asked)
     if attempt is None:
-        raise errors.NotAskedYet("the model has not been asked about exactly this text; ask it, then submit")
+        raise errors.NotAskedYet(gettext("the model has not been asked about exactly this text; ask it, then submit"))
     if not attempt.fooled and item.attempts_missing:
-        often = count(spec.work.tries_before_skip, "time")
-        text = f"the model was right; ask it at least {often} before you submit a text that does not fool it"
-        raise errors.MoreAttemptsNeeded(f"{text}; that is {item.attempts_missing} more")
+        raise errors.MoreAttemptsNeeded(
+            ngettext(
+                "the model was right; ask it %(n)s more time before you submit a text that does not fool it",
+                "the model was right; ask it %(n)s more times before you submit a text that does not fool it",
+                item.attempts_missing,
+            )
+        )
     if is_duplicate(session, context.open_round, submission):
-        raise errors.DuplicateText("you already submitted the same text; write another one")
+        raise errors.DuplicateText(gettext("you already submitted the same text; write another one"))
     # Read again: another page of this worker may have submitted while this one waited for the author's lock.
     elsewhere = is_written_elsewhere(session, spec, item.row)
     replace(item, is_written_elsewhere=elsewhere).require_not_written_elsewhere()
@@ -170,7 +186,8 @@ def _check_names(spec: TaskSpec, page: PageInput) -> None:
     asked_for = {field.name for field in spec.fields if field.role in ("input", "extra", "reason")}
     for name in page.fields:
         if name not in asked_for:
-            raise input_error(spec, InputProblem(f"`{name[:40]}` is nothing that this page asks for; load it again"))
+            text = gettext("%(field)s is nothing that this page asks for; load it again", field=FieldName(name[:40]))
+            raise input_error(spec, InputProblem(text))
 
 
 def _with_role(spec: TaskSpec, page: PageInput, role: str) -> dict[str, str]:

@@ -29,6 +29,7 @@ WorkRefused
 """
 
 from common.errors import Hint
+from common.messages import gettext
 from round_manager.errors import CrowdWorkError
 
 RETURN_HIT = Hint("return_hit")
@@ -63,7 +64,7 @@ class PageInOtherBrowser(WorkRefused):
     """The page belongs to another browser, which opened it first."""
 
     def __init__(self) -> None:
-        text = "this HIT is open in another browser; continue there, or open the HIT again on the marketplace"
+        text = gettext("this HIT is open in another browser; continue there, or open the HIT again on the marketplace")
         super().__init__(text, hint=REOPEN_HIT)
 
 
@@ -71,7 +72,7 @@ class PageInputUnreadable(WorkRefused):
     """The page sent something that its own script never sends."""
 
     def __init__(self) -> None:
-        super().__init__("the page sent something that cannot be read; load it again", hint=RELOAD_PAGE)
+        super().__init__(gettext("the page sent something that cannot be read; load it again"), hint=RELOAD_PAGE)
 
 
 class HitNotAccepted(WorkRefused):
@@ -82,7 +83,7 @@ class AcceptanceNotProven(WorkRefused):
     """The marketplace proves who accepted a HIT, and did not prove it for this page."""
 
     def __init__(self) -> None:
-        text = "the marketplace did not confirm that you accepted this HIT; open the HIT there and accept it"
+        text = gettext("the marketplace did not confirm that you accepted this HIT; open the HIT there and accept it")
         super().__init__(text, hint=REOPEN_HIT)
 
 
@@ -94,7 +95,7 @@ class TooManyPages(HitUnavailable):
     """More pages of the HIT were opened than it can have, and the marketplace proves none of them."""
 
     def __init__(self) -> None:
-        text = "too many pages of this HIT were opened; return it, please, and take another one"
+        text = gettext("too many pages of this HIT were opened; return it, please, and take another one")
         super().__init__(text, hint=RETURN_HIT)
 
 
@@ -108,7 +109,7 @@ class HitReassigned(WorkRefused):
     """The marketplace gave the HIT to another worker."""
 
     def __init__(self) -> None:
-        super().__init__("the marketplace gave this HIT to somebody else; take another one")
+        super().__init__(gettext("the marketplace gave this HIT to somebody else; take another one"))
 
 
 class HitIncomplete(WorkRefused):

@@ -12,6 +12,7 @@ from typing import Any
 from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
+from common.messages import gettext
 from round_manager.models import (
     Hit,
     HitKind,
@@ -46,16 +47,16 @@ class QuizPass:
 def quiz_of(spec: TaskSpec) -> Quiz:
     """Return the task's quiz, or raise PageUnknown."""
     if spec.quiz is None:
-        raise errors.PageUnknown("this task has no quiz; return the HIT, please", hint=errors.RETURN_HIT)
+        raise errors.PageUnknown(gettext("this task has no quiz; return the HIT, please"), hint=errors.RETURN_HIT)
     return spec.quiz
 
 
 def check_quiz(session: Session, context: SessionContext) -> None:
     """Raise NothingToDo if the worker has passed, or has no attempts left."""
     if has_passed(session, context.work.worker_id, context.hit.task_id, context.work.id):
-        raise NothingToDo("you have passed this quiz already; return the HIT, please", hint=errors.RETURN_HIT)
+        raise NothingToDo(gettext("you have passed this quiz already; return the HIT, please"), hint=errors.RETURN_HIT)
     if not attempts_left(session, context):
-        text = "you have taken this quiz as often as it can be taken; return the HIT, please"
+        text = gettext("you have taken this quiz as often as it can be taken; return the HIT, please")
         raise NothingToDo(text, hint=errors.RETURN_HIT)
 
 
@@ -90,7 +91,7 @@ def take_quiz(session: Session, work: WorkSession, answers: Sequence[int], *, no
     """Score and store an attempt; the same answers again, or any after passing, use no further attempt."""
     context = lock_for_work(session, work, now=now)
     if context.hit.kind is not HitKind.QUIZ:
-        raise errors.PageUnknown("this HIT has no quiz; load the page again", hint=errors.RELOAD_PAGE)
+        raise errors.PageUnknown(gettext("this HIT has no quiz; load the page again"), hint=errors.RELOAD_PAGE)
     quiz = quiz_of(context.spec)
     given = list(answers)
     taken = results_of(session, work)
@@ -99,7 +100,7 @@ def take_quiz(session: Session, work: WorkSession, answers: Sequence[int], *, no
             return one
     choices = [len(question.choices) for question in quiz.questions]
     if len(given) != len(choices) or not all(map(_is_choice, given, choices)):
-        raise errors.InvalidInput("answer every question, each with one of its choices")
+        raise errors.InvalidInput(gettext("answer every question, each with one of its choices"))
     check_quiz(session, context)
     right = sum(answer == question.answer for answer, question in zip(given, quiz.questions, strict=True))
     result = QuizResult(

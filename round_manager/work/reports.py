@@ -9,6 +9,7 @@ from uuid import UUID
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from common.messages import gettext
 from round_manager import audit
 from round_manager.bulk_rows import pseudonym
 from round_manager.models import AuditEntry, Hit, Round, SessionStatus, Task, Worker, WorkSession
@@ -46,8 +47,8 @@ def report(session: Session, work: WorkSession, item: int | None, text: str, *, 
     context = session_context(session, lock_session(session, work))
     problem = text.strip()
     if not problem:
-        raise InvalidInput("write a sentence that says what is wrong")
-    check_text(problem, LONGEST_REPORT, "the report")
+        raise InvalidInput(gettext("write a sentence that says what is wrong"))
+    check_text(problem, LONGEST_REPORT)
     row = None if item is None else find_item(session, work, item)
     about: dict[str, Any] = {"session": str(work.public_id), "item": item}
     if row is not None:
@@ -57,7 +58,7 @@ def report(session: Session, work: WorkSession, item: int | None, text: str, *, 
     )
     from_pages = [(after or {}).get("session") for after in session.scalars(earlier)]
     if from_pages.count(about["session"]) >= MOST_REPORTS or len(from_pages) >= MOST_OF_A_HIT:
-        raise TooManyReports("enough was reported about this HIT; the owner will look at it")
+        raise TooManyReports(gettext("enough was reported about this HIT; the owner will look at it"))
     who = session.get_one(Worker, work.worker_id).external_id[:LONGEST_ACTOR]
     audit.note(session, REPORTED, context.hit, actor=who, reason=problem, now=now, of=context.hit, after=about)
     session.flush()

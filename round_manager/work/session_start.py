@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, bindparam, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from common.text import count
+from common.messages import Message, gettext, ngettext
 from round_manager.database.columns import public_id
 from round_manager.models import (
     Assignment,
@@ -49,7 +49,6 @@ LONGEST_ID = 255
 OPEN_PAGES_PER_PLACE, MORE_OPEN_PAGES = 2, 3
 PAGES_PER_PLACE, MORE_PAGES = 4, 10
 PAGES_PER_WORKER = 3
-ASKS = {HitKind.CREATE: "to write", HitKind.VALIDATE: "to check", HitKind.QUIZ: "with a quiz"}
 NOT_THERE = (HitStatus.PLANNED, HitStatus.HELD, HitStatus.REFUSED, HitStatus.DISPOSED)
 
 
@@ -147,7 +146,7 @@ def _is_known(worker_id: Any) -> ColumnElement[bool]:
 
 def _require_unsubmitted(session: Session, hit: Hit, assignment: str) -> None:
     if session.scalar(_SUBMITTED, {"marketplace": hit.marketplace, "assignment": assignment}) is not None:
-        raise errors.AlreadySubmitted("this HIT is already submitted; take another one")
+        raise errors.AlreadySubmitted(gettext("this HIT is already submitted; take another one"))
 
 
 _ASSIGNMENTS = table_of(Assignment)
@@ -248,7 +247,8 @@ def _find(session: Session, hit: Hit, assignment: str, worker: str) -> tuple[Wor
         return None, None
     who, found, is_blocked = row
     if is_blocked:
-        raise errors.WorkerBlocked("you cannot work on this task; return the HIT, please", hint=errors.RETURN_HIT)
+        text = gettext("you cannot work on this task; return the HIT, please")
+        raise errors.WorkerBlocked(text, hint=errors.RETURN_HIT)
     return who, found
 
 
@@ -257,19 +257,18 @@ def hit_problem(session: Session, hit: Hit, *, refresh: bool = False) -> errors.
     # A HIT is on the marketplace before we have read the reply to its creation; a worker can be faster.
     being_posted = hit.status is HitStatus.PLANNED and hit.sent_at is not None
     if (hit.status in NOT_THERE and not being_posted) or hit.finished_at is not None:
-        return errors.HitUnavailable("this HIT is not on the marketplace; take another one")
+        return errors.HitUnavailable(gettext("this HIT is not on the marketplace; take another one"))
     if hit.round_id is None:
         return None
     round = session.get_one(Round, hit.round_id, populate_existing=refresh)
     if round.status not in LIVE:
-        return errors.HitUnavailable(
-            "this round is closed and takes no more work; return the HIT, please", hint=errors.RETURN_HIT
-        )
+        text = gettext("this round is closed and takes no more work; return the HIT, please")
+        return errors.HitUnavailable(text, hint=errors.RETURN_HIT)
     if round.status is RoundStatus.VALIDATING and hit.kind is HitKind.CREATE:
-        text = "this round has what it needs, and nothing new is written in it; return the HIT, please"
+        text = gettext("this round has what it needs, and nothing new is written in it; return the HIT, please")
         return errors.HitUnavailable(text, hint=errors.RETURN_HIT)
     if round.paused_at is not None:
-        text = "this task is paused at the moment; return the HIT, please, and come again later"
+        text = gettext("this task is paused at the moment; return the HIT, please, and come again later")
         return errors.HitUnavailable(text, hint=errors.RETURN_HIT)
     return None
 
@@ -297,21 +296,33 @@ def _require_place(session: Session, hit: Hit, worker: Worker, held_ids: Collect
     found = session.execute(held).all()
     if len(found) < most:
         return
-    opened = ", ".join(f"one {ASKS[kind]} since {started_at:%H:%M} UTC" for kind, started_at, _ in found)
     free_at = min(expires_at for _, _, expires_at in found)
-    raise errors.TooManyHits(
-        f"you have {count(len(found), 'HIT')} of this task open, and at most {most} can be open at once: {opened}; "
-        f"finish one of them and try again; a HIT that you returned counts until its time is over, the first until "
-        f"{free_at:%H:%M} UTC",
-        hint=errors.FINISH_HIT,
+    text = ngettext(
+        "you have %(n)s HIT of this task open, and at most %(most)s can be open at once: %(opened)s; finish it and try "
+        "again; a HIT that you returned counts until its time is over, at %(free_at)s UTC",
+        "you have %(n)s HITs of this task open, and at most %(most)s can be open at once: %(opened)s; finish one of "
+        "them and try again; a HIT that you returned counts until its time is over, the first until %(free_at)s UTC",
+        len(found),
+        most=most,
+        opened=[_opened(kind, started_at) for kind, started_at, _ in found],
+        free_at=f"{free_at:%H:%M}",
     )
+    raise errors.TooManyHits(text, hint=errors.FINISH_HIT)
+
+
+def _opened(kind: HitKind, at: datetime) -> Message:
+    time = f"{at:%H:%M}"
+    if kind is HitKind.CREATE:
+        return gettext("one to write since %(time)s UTC", time=time)
+    if kind is HitKind.VALIDATE:
+        return gettext("one to check since %(time)s UTC", time=time)
+    return gettext("one with a quiz since %(time)s UTC", time=time)
 
 
 def _check_claim(assignment: str, worker: str) -> None:
-    for name, claimed in (("assignment", assignment), ("worker", worker)):
-        if not _is_id(claimed):
-            text = f"the marketplace did not say which {name} this is; open the HIT again from there"
-            raise errors.HitNotAccepted(text, hint=errors.REOPEN_HIT)
+    if not (_is_id(assignment) and _is_id(worker)):
+        text = gettext("the marketplace did not say whose HIT this is; open the HIT again from there")
+        raise errors.HitNotAccepted(text, hint=errors.REOPEN_HIT)
 
 
 def _is_id(text: str) -> bool:

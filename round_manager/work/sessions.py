@@ -14,6 +14,7 @@ from uuid import UUID
 from sqlalchemy import bindparam, exists, func, select, update
 from sqlalchemy.orm import Session
 
+from common.messages import gettext
 from round_manager.database.columns import json_text
 from round_manager.errors import BadValueError
 from round_manager.models import (
@@ -38,6 +39,7 @@ from round_manager.work.leases import end_leases, keep_leases, some_rows
 from templates import TaskSpec
 
 LONGEST_DRAFT = 60_000
+OVER = gettext("the time for this HIT is over; return it and take another one")
 MOST_ITEMS = 1_000
 
 # Built once: each request of a page runs them.
@@ -86,24 +88,24 @@ class SessionContext:
     def open_round(self) -> Round:
         """The round; PageUnknown for a HIT without one."""
         if self.round is None:
-            raise errors.PageUnknown("this HIT belongs to no round; return it", hint=errors.RETURN_HIT)
+            raise errors.PageUnknown(gettext("this HIT belongs to no round; return it"), hint=errors.RETURN_HIT)
         return self.round
 
     def require_time_left(self, now: datetime) -> None:
         """Raise a WorkRefused unless the session is open and its time is not over."""
         status = self.work.status
         if status in (SessionStatus.SUBMITTED, SessionStatus.CONFIRMED):
-            raise errors.AlreadySubmitted("this HIT is already submitted; nothing can be changed any more")
+            raise errors.AlreadySubmitted(gettext("this HIT is already submitted; nothing can be changed any more"))
         if status is SessionStatus.UNCONFIRMED:
             raise errors.HitReassigned
         if status is SessionStatus.EXPIRED or now >= self.work.expires_at:
-            raise TimeIsOver("the time for this HIT is over; return it and take another one")
+            raise TimeIsOver(OVER)
 
     def require_open(self, now: datetime) -> None:
         """Raise a WorkRefused unless the session has time left and the round takes work."""
         self.require_time_left(now)
         if not self.takes_work:
-            text = "this round was closed and takes no more work; submit the HIT as it is"
+            text = gettext("this round was closed and takes no more work; submit the HIT as it is")
             raise errors.RoundTakesNoWork(text, hint=errors.SUBMIT_HIT)
 
 
@@ -127,9 +129,8 @@ def lock_page(session: Session, public_id: UUID) -> WorkSession:
 
 def _known(found: WorkSession | None) -> WorkSession:
     if found is None:
-        raise errors.PageUnknown(
-            "this page is not known here; open the HIT again on the marketplace", hint=errors.REOPEN_HIT
-        )
+        text = gettext("this page is not known here; open the HIT again on the marketplace")
+        raise errors.PageUnknown(text, hint=errors.REOPEN_HIT)
     return found
 
 
@@ -190,7 +191,7 @@ def is_item(item: int) -> bool:
 
 def no_such_item() -> errors.PageUnknown:
     """Return the error for a number that is no item of the session."""
-    return errors.PageUnknown("this HIT has no such item; load the page again", hint=errors.RELOAD_PAGE)
+    return errors.PageUnknown(gettext("this HIT has no such item; load the page again"), hint=errors.RELOAD_PAGE)
 
 
 def save_draft(
@@ -211,18 +212,24 @@ def update_draft(session: Session, row: WorkItem, draft: Mapping[str, Any]) -> N
 
 def check_draft(draft: Mapping[str, Any]) -> None:
     """Raise InvalidInput if a draft is too long, or cannot be stored."""
-    check_text(dict(draft), LONGEST_DRAFT, "what is on the page")
+    try:
+        check_text(dict(draft), LONGEST_DRAFT)
+    except errors.TextTooLong as error:
+        text = gettext("there is too much on this page to be saved; shorten your text")
+        raise errors.TextTooLong(text) from error
 
 
-def check_text(value: Any, longest: int, what: str) -> None:
+def check_text(value: Any, longest: int) -> None:
     """Raise InvalidInput if the value is too long, or cannot be stored."""
     try:
         size = len(value) if isinstance(value, str) else len(json_text(value))
         json_text(value)
     except BadValueError as error:
-        raise errors.InvalidInput(f"{what} cannot be kept: {error}") from error
+        raise errors.InvalidInput(gettext("this text cannot be saved: %(why)s", why=error.message)) from error
     if size > longest:
-        raise errors.TextTooLong(f"{what} has {size} characters; at most {longest} are accepted")
+        raise errors.TextTooLong(
+            gettext("your text has %(size)s characters; at most %(most)s are accepted", size=size, most=longest)
+        )
 
 
 # How long the lease on a judged example lasts after the HIT was submitted; the marketplace confirms within minutes.
@@ -253,10 +260,13 @@ def finish(session: Session, work: WorkSession, *, now: datetime) -> WorkSession
     # A worker whose round was closed meanwhile submits what they have, and is paid.
     left = missing_items(session, context) if context.takes_work else []
     if left:
+        if context.hit.kind is HitKind.QUIZ:
+            raise errors.HitIncomplete(gettext("the quiz is not answered; nothing is submitted before all is done"))
         # Workers count from one.
         numbers = ", ".join(str(item + 1) for item in left)
-        done = "the quiz is not answered" if context.hit.kind is HitKind.QUIZ else f"not done yet: {numbers}"
-        raise errors.HitIncomplete(f"{done}; nothing is submitted before all is done")
+        raise errors.HitIncomplete(
+            gettext("not done yet: %(items)s; nothing is submitted before all is done", items=numbers)
+        )
     held.status, held.submitted_at = SessionStatus.SUBMITTED, now
     session.flush()
     keep_leases(session, held, KEPT_FOR, now=now)

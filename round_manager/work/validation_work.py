@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from common.messages import gettext
 from round_manager.database.columns import json_text
 from round_manager.errors import BadValueError, DuplicateError, VoteRefused
 from round_manager.examples.submissions import InputProblem, answer_problem
@@ -64,7 +65,7 @@ def assign_examples(session: Session, context: SessionContext, *, now: datetime)
         known = choose_gold(session, context, gold, now=now)
         found = lease_examples(session, work, context.open_round, most - len(known), now=now)
         if not found:
-            text = "there is nothing to check for you at the moment; return the HIT, please"
+            text = gettext("there is nothing to check for you at the moment; return the HIT, please")
             raise NothingToDo(text, hint=errors.RETURN_HIT)
     rows = [
         WorkItem(
@@ -110,9 +111,8 @@ def judge_item(
 def _find(session: Session, work: WorkSession, item: int) -> WorkItem:
     row = find_item(session, work, item)
     if row.context_id is not None:
-        raise errors.PageUnknown(
-            "this HIT asks for a text, not for judgements; load the page again", hint=errors.RELOAD_PAGE
-        )
+        text = gettext("this HIT asks for a text, not for judgements; load the page again")
+        raise errors.PageUnknown(text, hint=errors.RELOAD_PAGE)
     return row
 
 
@@ -132,12 +132,16 @@ def _problem(spec: TaskSpec, fields: Mapping[str, Any], said: Judgement) -> Inpu
     is_label = spec.kind == "classification"
     given = [one for one in (said.label, said.answer, said.flag) if one is not None]
     if len(given) != 1:
-        return InputProblem(f"give {'a label' if is_label else 'an answer'} or a flag, one of them")
+        return InputProblem(
+            gettext("give a label or a flag, one of them")
+            if is_label
+            else gettext("give an answer or a flag, one of them")
+        )
     if said.flag is not None and not said.flag.strip():
-        return InputProblem("the flag says nothing")
-    labels = f"the label can be {', '.join(spec.label_names)}"
+        return InputProblem(gettext("the flag says nothing"))
+    labels = gettext("the label can be %(labels)s", labels=", ".join(spec.label_names))
     if said.label is not None and (not is_label or said.label not in spec.label_names):
-        return InputProblem(labels if is_label else "select the answer in the passage")
+        return InputProblem(labels if is_label else gettext("select the answer in the passage"))
     if said.answer is not None:
         if is_label:
             return InputProblem(labels)
@@ -148,16 +152,21 @@ def _problem(spec: TaskSpec, fields: Mapping[str, Any], said: Judgement) -> Inpu
     try:
         json_text(said.comment)
     except BadValueError as error:
-        return InputProblem(f"the comment cannot be kept: {error}")
+        return InputProblem(gettext("this text cannot be saved: %(why)s", why=error.message))
     return None
 
 
 def _page_problem(spec: TaskSpec, said: Judgement) -> InputProblem | None:
     """Return what a page does not offer, but Label Studio may: other flags and long comments."""
     if said.flag is not None and said.flag not in spec.validation.flag_reasons:
-        return InputProblem(f"flag it for one of these reasons: {'; '.join(spec.validation.flag_reasons)}")
+        reasons = "; ".join(spec.validation.flag_reasons)
+        return InputProblem(gettext("flag it for one of these reasons: %(reasons)s", reasons=reasons))
     if len(said.comment or "") > LONGEST_COMMENT:
-        text = f"the comment has {len(said.comment or '')} characters; at most {LONGEST_COMMENT} are accepted"
+        text = gettext(
+            "the comment has %(size)s characters; at most %(most)s are accepted",
+            size=len(said.comment or ""),
+            most=LONGEST_COMMENT,
+        )
         return InputProblem(text, is_too_long=True)
     return None
 

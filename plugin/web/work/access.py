@@ -12,6 +12,7 @@ from uuid import UUID
 from itsdangerous import BadData, URLSafeSerializer
 
 from common.database import EPOCH, MICROSECOND
+from common.messages import gettext
 from common.origins import NO_ORIGIN, origin_of
 from plugin.errors import SettingsError
 from plugin.settings import PREFIX
@@ -34,7 +35,7 @@ OWN = (
     "font-src 'self' data:; connect-src 'self'; worker-src 'self' blob:; base-uri 'none'"
 )
 MOST_KNOWN = 10_000
-TOO_FAST = "that was very fast; wait a few seconds and go on"
+TOO_FAST = gettext("that was very fast; wait a few seconds and go on")
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class PageTokens:
             proven_at = None if proven is None else EPOCH + proven * MICROSECOND
             return OpenPage(UUID(session), str(submit_to), proven_at)
         except (BadData, ValueError) as error:
-            text = "this page is not known here; open the HIT again on the marketplace"
+            text = gettext("this page is not known here; open the HIT again on the marketplace")
             raise PageGone(text, hint=REOPEN_HIT) from error
 
 
@@ -91,7 +92,8 @@ class BrowserGuard:
     def admit(self, page: OpenPage, key: str, address: str) -> OpenPage:
         """Return the page as this browser may use it, or raise PageInOtherBrowser; `address` is the client's."""
         if not BROWSER_KEY.fullmatch(key):
-            raise PageGone("this page is outdated; open the HIT again on the marketplace", hint=REOPEN_HIT)
+            text = gettext("this page is outdated; open the HIT again on the marketplace")
+            raise PageGone(text, hint=REOPEN_HIT)
         context, mark = self._context(), fingerprint(page.session, key)
         now = context.now()
         known = self._known.get(page.session)

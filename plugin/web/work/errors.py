@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from werkzeug.exceptions import HTTPException, RequestEntityTooLarge
 
 from common.errors import CodedError
-from common.text import sentence
+from common.messages import as_sentence, gettext
 from plugin.backend_client import BackendUnavailable, BackendVerdictRejected, JudgementRefused
 from plugin.errors import PluginError
 from plugin.web.middleware import INTERNAL_ERROR, ApiError
@@ -27,21 +27,22 @@ from round_manager.work.errors import (
 )
 
 UNFORESEEN = 500
-AWAY = "we cannot store anything at the moment; what you wrote stays on the page, and we try again"
-MODEL_AWAY = (
+AWAY = gettext("we cannot store anything at the moment; what you wrote stays on the page, and we try again")
+MODEL_AWAY = gettext(
     "the model does not answer at the moment; no attempt was used, your text is kept, and we ask again ourselves"
 )
-FAILED = "something failed on our side; what was stored before is safe, and you can try again"
-TOO_LONG = "this is too long to be sent; shorten your text"
-RETURN_TITLE = "Return this HIT, please"
+FAILED = gettext("something failed on our side; what was stored before is safe, and you can try again")
+UNKNOWN = gettext("there is nothing at this address; open the HIT again on the marketplace")
+TOO_LONG = gettext("this is too long to be sent; shorten your text")
+RETURN_TITLE = gettext("Return this HIT, please")
 TITLES = {
-    "over": "The time is over",
-    "refused": "This HIT cannot be opened",
-    "changed": "This HIT cannot be opened",
-    "busy": "Finish your other HITs first",
-    "gone": "This link does not work",
-    "slow_down": "One moment, please",
-    "away": "We cannot be reached just now",
+    "over": gettext("The time is over"),
+    "refused": gettext("This HIT cannot be opened"),
+    "changed": gettext("This HIT cannot be opened"),
+    "busy": gettext("Finish your other HITs first"),
+    "gone": gettext("This link does not work"),
+    "slow_down": gettext("One moment, please"),
+    "away": gettext("We cannot be reached just now"),
 }
 
 
@@ -94,16 +95,18 @@ def page_error(error: Exception) -> PageError:
     if isinstance(error, CodedError):
         for kind_of_error, status, kind in FOR_WORKERS:
             if isinstance(error, kind_of_error):
-                return PageError(status, sentence(str(error)), error.code, error.retry, error.hint, kind)
-        return PageError(503, sentence(_away_text(error)), error.code, retry=True, kind="away")
+                return PageError(status, as_sentence(error.message), error.code, error.retry, error.hint, kind)
+        return PageError(503, as_sentence(_away_text(error)), error.code, retry=True, kind="away")
     if isinstance(error, RequestEntityTooLarge):
-        return PageError(413, sentence(TOO_LONG), TextTooLong.code)
+        return PageError(413, as_sentence(TOO_LONG), TextTooLong.code)
     if isinstance(error, HTTPException):
         found = ApiError.of_http(error)
         is_ours = found.status >= UNFORESEEN
         kind = "away" if is_ours else "refused"
-        return PageError(found.status, sentence(found.text), found.code, retry=is_ours, kind=kind)
-    return PageError(UNFORESEEN, sentence(FAILED), INTERNAL_ERROR, retry=True, kind="away")
+        return PageError(
+            found.status, as_sentence(FAILED if is_ours else UNKNOWN), found.code, retry=is_ours, kind=kind
+        )
+    return PageError(UNFORESEEN, as_sentence(FAILED), INTERNAL_ERROR, retry=True, kind="away")
 
 
 def _away_text(error: CodedError) -> str:

@@ -6,16 +6,19 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 from uuid import UUID
 
 from common.clock import Clock
+from common.messages import Message, Share, gettext
 from crowd.profile import PageParameters
 from crowd.proof import ProofExpired, ProofInvalid, verify_acceptance
 from plugin.crowd import HitLinks
 from plugin.errors import PluginError, SettingsError
 from plugin.labelstudio.editor import editor_bundle
 from plugin.settings import PREFIX
+from plugin.web.language import PARAMETER as LANGUAGE
+from plugin.web.language import chosen_language, pack_languages, set_language, task_language
 from plugin.web.work.access import MarketSite, OpenPage, PageLimits, PageTokens
 from plugin.web.work.errors import PageError, PageGone
 from plugin.web.work.page_json import quiz_items
@@ -24,8 +27,9 @@ from round_manager.labelstudio.projects import instructions_html
 from round_manager.models import HitKind
 from round_manager.services import work as services
 from round_manager.services.context import ServiceContext
-from round_manager.services.work import OVER, HitDetails
+from round_manager.services.work import HitDetails
 from round_manager.work.errors import REOPEN_HIT, AcceptanceNotProven, PageUnknown, TimeIsOver
+from round_manager.work.sessions import OVER
 from templates import Pack, find_pack, load_pack
 from templates.payloads import Json, Template, sample_task, template_xml
 from templates.sections import Duplicates
@@ -60,16 +64,19 @@ class PackContent:
     def __init__(self, pack: Pack) -> None:
         self._pack = pack
         self._instructions = {
-            template: instructions_html(pack.instructions, template) for template in get_args(Template)
+            (template, language): instructions_html(pack.instructions_for(template, language))
+            for template in TEMPLATES.values()
+            for language in pack.languages
         }
+        self._configs = {(template, one): template_xml(pack, template, one) for template, one in self._instructions}
 
-    def instructions_html(self, template: Template) -> str:
-        """Return the instructions for writing or for validating."""
-        return self._instructions[template]
+    def instructions_html(self, template: Template, language: str) -> str:
+        """Return the instructions for writing or for validating, in one of the pack's languages."""
+        return self._instructions[template, language]
 
-    def config(self, template: Template) -> str:
-        """Return the template as a Label Studio annotator gets it."""
-        return template_xml(self._pack, template)
+    def config(self, template: Template, language: str) -> str:
+        """Return the template as a Label Studio annotator gets it, in one of the pack's languages."""
+        return self._configs[template, language]
 
     def sample(self, template: Template) -> Json:
         """Return the data of a sample task."""
@@ -92,7 +99,8 @@ class AcceptanceCheck:
         if not self.secret:
             keys = f"{PREFIX}CROWD_KEY_ID and {PREFIX}CROWD_KEY_SECRET"
             raise SettingsError(f"proofs of acceptance cannot be checked without the requester's key: set {keys}")
-        signed = {name: value for name, value in query.items() if name != self.parameter}
+        # The marketplace signs what it adds to the address; the worker adds the language.
+        signed = {name: value for name, value in query.items() if name not in (self.parameter, LANGUAGE)}
         try:
             return verify_acceptance(query.get(self.parameter, ""), signed, self.secret, now=self.clock.now())
         except ProofInvalid as error:
@@ -121,12 +129,14 @@ class HitPages:
         visit = self.parameters.read(query)
         context = ServiceContext(self.store.open(), self.clock)
         if visit.is_preview:
-            return self._setup(services.find_hit(context, public_id), None)
+            details = services.find_hit(context, public_id)
+            set_language(chosen_language() or task_language(details.spec.languages))
+            return self._setup(details, None)
         if self.parameters.submit_to and not self.site.accepts(visit.submit_to):
-            text = "this page was opened from a place that is not the marketplace; open the HIT there again"
+            text = gettext("this page was opened from a place that is not the marketplace; open the HIT there again")
             raise PageUnknown(text, hint=REOPEN_HIT)
         proven_at = self.acceptance.require(query)
-        details, work = services.open_page(
+        opened = services.open_page(
             context,
             public_id,
             visit.assignment_id,
@@ -134,21 +144,28 @@ class HitPages:
             submit_to=visit.submit_to,
             is_proven=proven_at is not None,
             held=visit.held,
+            language=chosen_language(),
             before_new=lambda: self.limits.open(public_id),
         )
-        return self._setup(details, OpenPage(work.public_id, visit.submit_to, proven_at))
+        set_language(opened.language or task_language(opened.details.spec.languages))
+        return self._setup(opened.details, OpenPage(opened.work.public_id, visit.submit_to, proven_at))
 
     def _checked(self, hit: str, key: str) -> UUID:
         try:
             return self.links.check(hit, key)
         except PluginError as error:
-            raise PageGone(f"{error}; open the HIT again on the marketplace", hint=REOPEN_HIT) from error
+            text = gettext(
+                "this link is not one of ours, or was changed on the way; open the HIT again on the marketplace"
+            )
+            raise PageGone(text, hint=REOPEN_HIT) from error
 
     def _setup(self, shown: HitDetails, page: OpenPage | None) -> Json:
         kind, spec = shown.hit.kind, shown.spec
         pack = self.packs.find(shown.task.name, shown.task.folder)
         bonus = spec.pay.fooled_bonus_cents if kind is HitKind.CREATE else 0
         warning = spec.work.content_warning
+        languages = pack_languages(spec.languages)
+        template = TEMPLATES.get(kind, "create")
         return {
             "kind": kind.value,
             "preview": page is None,
@@ -157,11 +174,11 @@ class HitPages:
             "api": API,
             "task": {
                 "title": spec.title,
-                "instructions_html": pack.instructions_html(TEMPLATES.get(kind, "create")),
+                "instructions_html": pack.instructions_html(template, languages[0]),
                 "new_texts": new_texts(shown.duplicates) if bonus and shown.duplicates else "",
                 "content_warning": warning,
                 "consent": bool(warning),
-                "languages": list(spec.languages),
+                "languages": languages,
             },
             "pay": {
                 "reward_cents": shown.hit.reward_cents,
@@ -169,7 +186,7 @@ class HitPages:
                 "hourly_cents": spec.pay.minimum_hourly_cents,
             },
             "editor": None if kind is HitKind.QUIZ else editor_json(),
-            "config": "" if kind is HitKind.QUIZ else pack.config(TEMPLATES[kind]),
+            "config": "" if kind is HitKind.QUIZ else pack.config(template, languages[0]),
             "sample": self._sample(shown, pack) if page is None else None,
             "error": None,
         }
@@ -180,15 +197,18 @@ class HitPages:
         return {"task": pack.sample(TEMPLATES[shown.hit.kind])}
 
 
-def new_texts(rule: Duplicates) -> str:
+def new_texts(rule: Duplicates) -> Message:
     """Return the rule about duplicates as workers read it."""
     if rule.near == 1:
-        what = "A text that is the same as an earlier one apart from case, punctuation and spacing"
-    else:
-        what = f"A text that is {rule.near:.0%} or more the same as an earlier one"
-    others = "yours or another worker's, in this round or before"
-    return (
-        f"{what} earns no bonus ({others}), and neither does a copy of our own data or of the text that you are shown."
+        return gettext(
+            "A text that is the same as an earlier one apart from case, punctuation and spacing earns no bonus (yours "
+            "or another worker's, in this round or before), and neither does a copy of our own data or of the text "
+            "that you are shown."
+        )
+    return gettext(
+        "A text that is %(share)s or more the same as an earlier one earns no bonus (yours or another worker's, in "
+        "this round or before), and neither does a copy of our own data or of the text that you are shown.",
+        share=Share(rule.near),
     )
 
 

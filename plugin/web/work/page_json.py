@@ -6,7 +6,7 @@ Nothing that a worker must not know is sent. Only the form of what arrives is ch
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from common.text import sentence
+from common.messages import Message, as_sentence, gettext
 from ml_backend.verdict import ModelOutput, Verdict
 from round_manager.examples.submissions import InputProblem
 from round_manager.labelstudio.annotations import read_judgement, read_submission
@@ -126,7 +126,7 @@ def verdict_json(spec: TaskSpec, attempt: Attempt, number: int, warning: str | N
     said = [{**_said(spec, one), "fooled": one.fooled} for one in verdict.outputs]
     shown = {"fooled": attempt.fooled, "message": verdict.sentence(spec), "said": said, "number": number}
     said_about = {"on": _asked_about(spec, attempt), "answer": attempt.answer}
-    return {**shown, **said_about, "warning": None if warning is None else sentence(warning)}
+    return {**shown, **said_about, "warning": None if warning is None else as_sentence(warning)}
 
 
 def _asked_about(spec: TaskSpec, attempt: Attempt) -> dict[str, str]:
@@ -139,14 +139,14 @@ def _asked_about(spec: TaskSpec, attempt: Attempt) -> dict[str, str]:
     return on
 
 
-def missing_text(kind: HitKind, items: tuple[int, ...]) -> str | None:
+def missing_text(kind: HitKind, items: tuple[int, ...]) -> Message | None:
     """Return why the HIT cannot be submitted yet."""
     if not items:
         return None
     if kind is HitKind.QUIZ:
-        return "The quiz is not answered yet."
+        return gettext("The quiz is not answered yet.")
     # Workers count from one.
-    return f"Not done yet: {', '.join(str(item + 1) for item in items)}."
+    return gettext("Not done yet: %(items)s.", items=", ".join(str(item + 1) for item in items))
 
 
 def _said(spec: TaskSpec, said: ModelOutput) -> Mapping[str, Any]:
@@ -209,10 +209,16 @@ def reader(result: Result, *, only_attempt: bool = False) -> Callable[[CreationI
         try:
             found = read_submission(spec, item.context.fields, item.target, {"result": result})
         except UnreadableAnnotation as error:
-            raise input_error(item.spec, InputProblem(str(error))) from error
+            raise input_error(item.spec, _unreadable(error)) from error
         return PageInput({**found.fields, **found.explanation}, found.label, found.answer)
 
     return read
+
+
+def _unreadable(error: UnreadableAnnotation) -> InputProblem:
+    message = error.message
+    # Every such error has a message that was written for workers too.
+    return InputProblem(message if isinstance(message, Message) else gettext("%(why)s", why=message))
 
 
 def judgement_in(spec: TaskSpec, item: ValidationItem, body: Body) -> Judgement:
@@ -225,4 +231,4 @@ def judgement_in(spec: TaskSpec, item: ValidationItem, body: Body) -> Judgement:
     try:
         return read_judgement(spec, item.fields, {"result": result_in(body)})
     except UnreadableAnnotation as error:
-        raise input_error(spec, InputProblem(str(error))) from error
+        raise input_error(spec, _unreadable(error)) from error

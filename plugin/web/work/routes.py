@@ -18,6 +18,7 @@ from ml_backend.judge import Judge
 from ml_backend.serving.replies import failure
 from plugin.crowd import OURS
 from plugin.labelstudio.editor import PAGES, add_files, own_addresses
+from plugin.web.language import current_translator
 from plugin.web.middleware import GUARDED, REQUEST_ID, SECONDS_UNTIL_RETRY
 from plugin.web.work import page_json
 from plugin.web.work.access import BROWSER, BrowserGuard, MarketSite, OpenPage, PageLimits, PageTokens
@@ -195,11 +196,13 @@ def _call_rules(blueprint: Blueprint, calls: PageCalls, open_page: Callable[[], 
     for name, (method, call) in of_items.items():
 
         def view(item: int, call: Callable[[OpenPage, int, Json], Json] = call) -> Json:
-            return call(open_page(), item, _body())
+            return _translated(call(open_page(), item, _body()))
 
         blueprint.add_url_rule(f"{API}/items/<int:item>/{name}", name, view, methods=[method])
-    blueprint.add_url_rule(f"{API}/state", "state", lambda: calls.state(open_page()))
-    blueprint.add_url_rule(f"{API}/quiz", "quiz", lambda: calls.quiz(open_page(), _body()), methods=["POST"])
+    blueprint.add_url_rule(f"{API}/state", "state", lambda: _translated(calls.state(open_page())))
+    blueprint.add_url_rule(
+        f"{API}/quiz", "quiz", lambda: _translated(calls.quiz(open_page(), _body())), methods=["POST"]
+    )
     blueprint.add_url_rule(f"{API}/beat", "beat", lambda: calls.beat(open_page(), _body()), methods=["POST"])
     blueprint.add_url_rule(
         f"{API}/report", "report_page", lambda: calls.report(open_page(), None, _body()), methods=["POST"]
@@ -222,7 +225,7 @@ def _errors(blueprint: Blueprint) -> None:
 
 def _error_response(error: PageError) -> Response:
     is_page = (request.endpoint or "").rpartition(".")[2] == PAGE
-    response = _rendered(error_setup(error)) if is_page else jsonify(error.as_data())
+    response = _rendered(error_setup(error)) if is_page else jsonify(_translated(error.as_data()))
     response.status_code = error.status
     if error.retry:
         response.headers["Retry-After"] = str(SECONDS_UNTIL_RETRY)
@@ -230,13 +233,19 @@ def _error_response(error: PageError) -> Response:
 
 
 def _rendered(setup: Json) -> Response:
-    body = render_template("work.html", setup=setup, file=own_addresses()).encode()
+    body = render_template("work.html", setup=_translated(setup), file=own_addresses()).encode()
     response = Response(body, content_type="text/html; charset=utf-8")
     response.headers["Vary"] = "Accept-Encoding"
     if request.accept_encodings["gzip"]:
         response.set_data(gzip.compress(body, compresslevel=6, mtime=0))
         response.headers["Content-Encoding"] = "gzip"
     return response
+
+
+def _translated(data: Json) -> Json:
+    """Return a response with its messages in the language of the page."""
+    translated: Json = current_translator().data(data)
+    return translated
 
 
 def _body() -> dict[str, Any]:

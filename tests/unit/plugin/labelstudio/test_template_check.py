@@ -78,7 +78,7 @@ def test_a_rendered_template_says_what_is_required_and_what_asks_the_model() -> 
 
 def test_instructions_become_html_and_nothing_in_them_runs() -> None:
     text = "# Hello\n\n<script>alert(1)</script>\n\n| a | b |\n|---|---|\n| **c** | d |\n"
-    html = instructions_html(text, "create")
+    html = instructions_html(text)
     assert "<h1>Hello</h1>" in html
     assert "<strong>c</strong>" in html
     assert "<script>" not in html
@@ -93,43 +93,14 @@ def test_list_markers_are_written_as_text_for_label_studio() -> None:
     assert not re.search("<(ol|ul|li)", html)
 
 
-WRITING, CHECKING = (
-    "## What you do\n\nWrite.\n",
-    "## When you check other people's work\n\nJudge.\n\n### Flags\n\nFew.\n",
-)
-WARNING, PAY = "## Before you start\n\nBeware.\n", "## Pay\n\nGood.\n"
-
-
-@pytest.mark.parametrize(
-    ("parts", "for_checkers"),
-    [
-        ([WRITING, PAY, CHECKING], ["What you do", "Pay"]),
-        ([WRITING, CHECKING, PAY], ["What you do", "Pay"]),
-        ([PAY, CHECKING], ["Pay"]),
-    ],
-)
-def test_validators_read_their_section_first(parts: list[str], for_checkers: list[str]) -> None:
-    text = "\n".join(parts)
-    found = re.findall("<h[23]>(.*?)</h", instructions_html(text, "validate"))
-    assert found == ["When you check other people's work", "Flags", *for_checkers]
-    assert instructions_html(text, "create").startswith(f"<h2>{parts[0].splitlines()[0][3:]}</h2>")
-
-
-def test_sections_before_what_you_do_stay_first_for_validators() -> None:
-    html = instructions_html("\n".join([WARNING, WRITING, CHECKING]), "validate")
-    found = re.findall("<h2>(.*?)</h", html)
-    assert found == ["Before you start", "When you check other people's work", "What you do"]
-
-
-@pytest.mark.parametrize("text", [WRITING, "", "```\n## When you check\n```\n", f"{CHECKING}\n{WRITING}"])
-def test_instructions_without_a_part_to_move_are_the_same_for_all(text: str) -> None:
-    assert instructions_html(text, "validate") == instructions_html(text, "create")
-
-
-@pytest.mark.parametrize("name", PACKS)
-def test_every_packs_instructions_put_validation_first_for_validators(name: str) -> None:
-    html = instructions_html(find_pack(name).instructions, "validate")
-    assert html.index("When you check") < html.index("What you do")
+def test_validators_read_their_own_instructions_and_authors_read_none_of_them(copy_of: CopyOf) -> None:
+    folder = copy_of("sentiment")
+    (folder / "instructions.validate.md").write_text("Nur für Prüfende.", encoding="utf-8")
+    assert project_settings(load_pack(folder), "validate")["expert_instruction"] == "<p>Nur für Prüfende.</p>"
+    assert "Prüfende" not in project_settings(load_pack(folder), "create")["expert_instruction"]
+    (folder / "instructions.validate.md").unlink()
+    pack = load_pack(folder)
+    assert pack.instructions_for("validate") == pack.instructions_for("create")
 
 
 def test_a_missing_token_is_refused_without_a_request() -> None:
