@@ -48,6 +48,7 @@ COMMANDS = {
     "run_manager": "outfox manage",
     "set_label_studio_token": "export OUTFOX_LABEL_STUDIO_TOKEN=TOKEN",
     "set_round_budget": "outfox round budget {task} DOLLARS",
+    "list_groups": "outfox crowd group list",
     "show_crowd": "outfox crowd status",
     "show_crowd_status": "outfox crowd status {task}",
     "show_pins": "outfox model pins {task}",

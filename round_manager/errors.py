@@ -8,8 +8,8 @@ RoundManagerError
 ├── TrainingError: TrainingBusy, NoTraining, TrainingTooLate, TrainingEnded
 ├── SubmissionRefused, StaleVerdict, VoteRefused, PolicyError
 ├── DecisionRefused: ExampleNotFound
-├── CrowdWorkError: AssignmentNotFound, AssignmentStateError, BonusAlreadyGiven, HitNotFound, HitsNotAllowed,
-│   NothingHeld, ReasonRequired, WrongCrowdAccount, WorkRefused
+├── CrowdWorkError: AssignmentNotFound, AssignmentStateError, BonusAlreadyGiven, GroupExists, GroupNotFound,
+│   HitNotFound, HitsNotAllowed, NameInvalid, NothingHeld, UnknownWorker, ReasonRequired, WrongCrowdAccount, WorkRefused
 ├── ArchiveError: ArchiveNotFound, ArchiveConflict, ArchiveCorrupt (ArchiveFileChanged), ArchiveUnsupported,
 │   ArchiveUnreachable
 ├── DataAccessError: DataTokenNotFound, DataRefused
@@ -149,6 +149,22 @@ class ExampleNotFound(DecisionRefused):
 
 class CrowdWorkError(RoundManagerError):
     """A HIT or an assignment is missing, or in the wrong state."""
+
+
+class GroupNotFound(CrowdWorkError):
+    """There is no group of workers of this name."""
+
+
+class GroupExists(CrowdWorkError):
+    """A group of workers has this name already."""
+
+
+class NameInvalid(CrowdWorkError):
+    """The name of a group or of a worker is empty, too long or not printable."""
+
+
+class UnknownWorker(CrowdWorkError):
+    """No worker with this id is known."""
 
 
 class AssignmentNotFound(CrowdWorkError):

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 
 from common.text import count, dollars
 from plugin.cli.crowd_context import DECIDE, asking, open_crowd_context, page_text, unfinished_text
+from plugin.cli.crowd_groups import group, report
 from plugin.cli.crowd_money import balance, bonus, pay
 from plugin.cli.crowd_posting import expire, post
 from plugin.cli.crowd_reconcile import reconcile, statement
@@ -28,7 +29,23 @@ FEW = 10
 
 
 @click.group(
-    commands=[approve, balance, block, bonus, expire, follow, pay, post, reconcile, reject, reports, statement, workers]
+    commands=[
+        approve,
+        balance,
+        block,
+        bonus,
+        expire,
+        follow,
+        group,
+        pay,
+        post,
+        reconcile,
+        reject,
+        report,
+        reports,
+        statement,
+        workers,
+    ]
 )
 def crowd() -> None:
     """Post work on a marketplace, collect it and pay for it.
@@ -182,10 +199,17 @@ def _warning(one: "GroupRow") -> str:
 def _undecided(found: "CrowdOverview") -> RenderableType:
     columns = ("assignment", "worker", "kind", "reward", "submitted", "approved automatically", "page")
     rows = [
-        (one.assignment_id, one.worker_id, one.kind, dollars(one.reward_cents), when(one.submitted_at),
-         when(one.auto_approve_at), page_text(one))
+        (
+            one.assignment_id,
+            one.worker_id,
+            one.kind,
+            dollars(one.reward_cents),
+            when(one.submitted_at),
+            when(one.auto_approve_at),
+            page_text(one),
+        )
         for one in found.undecided
-    ]  # fmt: skip
+    ]
     return limited_table(columns, rows, optional_end=True)
 
 

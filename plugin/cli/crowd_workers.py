@@ -1,7 +1,9 @@
 """`outfox crowd workers` and `outfox crowd block`: who works, and who may."""
 
+import csv
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +14,7 @@ from plugin.cli.crowd_context import confirm, open_crowd_context
 from plugin.cli.output import MOST_SHOWN, data_command, limited_table, show, table, when
 from plugin.cli.parameters import DRY_RUN, WHY, YES
 from plugin.cli.progress import ProgressBar
+from plugin.errors import PluginError
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
@@ -90,6 +93,28 @@ def withdraw(app: Application, task: str, worker_ids: tuple[str, ...], reason: s
 
 
 @workers.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@data_command
+def names(app: Application, file: Path) -> None:
+    """Store what you call workers, from a CSV file with the columns worker_id and name; an empty name removes one.
+
+    `outfox marketplace workers --csv FILE` writes such a file. Names stay in this database: archives and `/data` have
+    pseudonyms.
+    """
+    from round_manager.services.worker_groups import name_workers
+
+    try:
+        with file.open(encoding="utf-8-sig", newline="") as text:
+            rows = list(csv.DictReader(text))
+        found = {row["worker_id"].strip(): row["name"] for row in rows}
+    except (OSError, UnicodeDecodeError, KeyError, AttributeError, TypeError, csv.Error) as error:
+        raise PluginError(f"{file} is not a CSV file with the columns worker_id and name") from error
+    with app.services() as services:
+        stored = name_workers(services, app.actor, app.settings.crowd_name, found)
+    show({"named": stored}, f"stored the names of {count(stored, 'worker')}")
+
+
+@workers.command()
 @click.argument("worker_ids", nargs=-1, metavar="[WORKER]...")
 @click.option("--task", metavar="TASK", help="Everyone who worked on this task or may work on it.")
 @click.option("--subject", required=True, metavar="TEXT", help="The message's subject.")
@@ -151,10 +176,11 @@ def block(app: Application, worker: str, reason: str, lift: bool, dry_run: bool)
 
 
 def _listed(found: Sequence["WorkerFigures"]) -> Group:
-    columns = ("worker", "approved", "rejected", "to decide", "earned", "owed", "hourly pay", "last work",
-               "qualified for", "blocked")  # fmt: skip
+    columns = ("worker", "name", "pseudonym", "groups", "approved", "rejected", "to decide", "earned", "owed",
+               "hourly pay", "last work", "qualified for", "blocked")  # fmt: skip
     rows = [
-        (one.worker_id, one.approved, one.rejected, one.undecided, dollars(one.earned_cents), dollars(one.owed_cents),
+        (one.worker_id, one.name, one.pseudonym, ", ".join(one.groups), one.approved, one.rejected, one.undecided,
+         dollars(one.earned_cents), dollars(one.owed_cents),
          "" if one.median_hourly_cents is None else dollars(one.median_hourly_cents), when(one.last_work_at),
          ", ".join(one.qualified_for), one.blocked)
         for one in found

@@ -1,5 +1,7 @@
 """`outfox marketplace invite|workers|payout`: invite workers, list them, and pay out what they earned."""
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -56,13 +58,25 @@ def invite(
 
 
 @click.command()
+@click.option(
+    "--csv", "file", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
+    help="Write ids and names to this file, for `outfox crowd workers names`.",
+)  # fmt: skip
 @data_command
-def workers(config: "MarketplaceConfig") -> None:
+def workers(config: "MarketplaceConfig", file: Path | None) -> None:
     """List the workers: approved and rejected assignments, and what they are owed."""
     from mturk.marketplace.services.workers import list_workers
 
     with config.open() as market:
         found = list_workers(market)
+    if file is not None:
+        out = io.StringIO()
+        rows_of_file = csv.writer(out, lineterminator="\n")
+        rows_of_file.writerows([("worker_id", "name"), *((one.worker_id, one.name) for one in found)])
+        new = _new_file(file)
+        new.write_text(out.getvalue(), encoding="utf-8")
+        show({"workers": len(found), "file": str(file)}, f"wrote the names of {count(len(found), 'worker')} to {file}")
+        return
     rows = [
         [one.worker_id, one.name, one.country, *("yes" if flag else "no" for flag in (one.adult, one.signed_in)),
          one.approved, one.rejected, dollars(one.balance_cents)]

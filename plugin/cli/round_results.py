@@ -71,11 +71,13 @@ def _parts(services: "ServiceContext", task: str, number: int | None, by: str) -
 
 
 def _validators(found: "Sequence[Validator]") -> tuple[Any, RenderableType]:
-    columns = ("validator", "votes", "flags", "agrees with others", "right on gold")
-    rows = [[one.name, one.votes, one.flags, str(one.agreed), str(one.gold)] for one in found]
+    columns = ("validator", "worker", "name", "votes", "flags", "agrees with others", "right on gold")
+    rows = [
+        [one.name, one.worker_id, one.person, one.votes, one.flags, str(one.agreed), str(one.gold)] for one in found
+    ]
     data = [
         {"validator": one.name, "votes": one.votes, "flags": one.flags, "agreed": one.agreed.as_data(),
-         "gold": one.gold.as_data()}
+         "gold": one.gold.as_data(), "worker_id": one.worker_id, "name": one.person}
         for one in found
     ]  # fmt: skip
     return data, limited_table(columns, rows)

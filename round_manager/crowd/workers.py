@@ -18,6 +18,7 @@ from common.clock import Clock
 from crowd.errors import CrowdAccessDenied, CrowdRefused
 from crowd.port import Crowd
 from round_manager import audit
+from round_manager.bulk_rows import pseudonym
 from round_manager.crowd.fair_pay import earned_work
 from round_manager.database.engine import find_or_add
 from round_manager.database.store import Store, process_lock
@@ -36,6 +37,7 @@ from round_manager.models import (
     ensure_worker,
     spec_of,
 )
+from round_manager.tasks.groups import groups_of_workers
 from round_manager.work.quizzes import ungranted_passes
 
 ON_THE_WAY = (EntryState.OWED, EntryState.SENT)
@@ -58,6 +60,10 @@ class WorkerFigures:
     qualified_for: tuple[str, ...]
     blocked: str
     last_work_at: datetime | None
+    # The name that the owner gave, and the pseudonym in the data of the task, if there is only one.
+    name: str = ""
+    pseudonym: str = ""
+    groups: tuple[str, ...] = ()
 
 
 def worker_figures(session: Session, marketplace: str, tasks: Sequence[Task]) -> list[WorkerFigures]:
@@ -68,15 +74,22 @@ def worker_figures(session: Session, marketplace: str, tasks: Sequence[Task]) ->
     wages = _hourly(session, tasks)
     grants = _grants(session, marketplace, ids)
     blocks = _blocks(session, marketplace)
-    wanted = select(Worker.id, Worker.external_id).where(Worker.marketplace == marketplace).order_by(Worker.id.desc())
+    groups = groups_of_workers(session)
+    wanted = select(Worker).where(Worker.marketplace == marketplace).order_by(Worker.id.desc())
     found = []
-    for number, name in session.execute(wanted):
+    for worker in session.scalars(wanted):
+        number = worker.id
         if number in work or number in grants or number in blocks:
             approved, rejected, undecided, last = work.get(number, (0, 0, 0, None))
             earned, owed = money.get(number, (0, 0))
             pay = int(median(wages[number])) if number in wages else None
             may, blocked = tuple(grants.get(number, ())), blocks.get(number, "")
-            found.append(WorkerFigures(name, approved, rejected, undecided, earned, owed, pay, may, blocked, last))
+            alias = pseudonym(tasks[0], worker) if len(tasks) == 1 else ""
+            person = {"name": worker.name or "", "pseudonym": alias, "groups": tuple(groups.get(number, ()))}
+            who = worker.external_id
+            found.append(
+                WorkerFigures(who, approved, rejected, undecided, earned, owed, pay, may, blocked, last, **person)
+            )
     return sorted(found, key=lambda one: one.last_work_at.timestamp() if one.last_work_at else 0.0, reverse=True)
 
 

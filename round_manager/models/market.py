@@ -237,6 +237,46 @@ class Worker(table.Numbered):
     first_seen_at: Mapped[datetime]
     # The language that the worker chose for their pages; without one, their task and their browser decide.
     language: Mapped[str | None] = mapped_column(LimitedText(20), default=None)
+    # What the owner calls this person. It stays in the database: archives and `/data` have pseudonyms only.
+    name: Mapped[str | None] = mapped_column(LimitedText(200), default=None)
+
+
+class WorkerGroup(table.Numbered):
+    """A group of workers, such as the annotators of one vendor."""
+
+    __tablename__ = "worker_group"
+    __table_args__ = (UniqueConstraint("name"), *table.filled("name"))
+
+    name: Mapped[str] = mapped_column(LimitedText(80))
+    created_at: Mapped[datetime]
+
+
+class GroupMember(table.Table):
+    """A worker who is in a group; a worker can be in several."""
+
+    __tablename__ = "group_member"
+    __table_args__ = (table.index("ix_group_member_worker", "worker_id"),)
+
+    group_id: Mapped[int] = mapped_column(
+        ForeignKey("worker_group.id", ondelete="RESTRICT"), primary_key=True, autoincrement=False
+    )
+    worker_id: Mapped[int] = mapped_column(
+        ForeignKey("worker.id", ondelete="RESTRICT"), primary_key=True, autoincrement=False
+    )
+    added_at: Mapped[datetime]
+
+
+class RoundGroup(table.Table):
+    """A group whose members may work on a round; a round without groups is for everyone."""
+
+    __tablename__ = "round_group"
+    __table_args__ = (table.references(round_id="round.id"), table.index("ix_round_group_group", "group_id"))
+
+    round_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    group_id: Mapped[int] = mapped_column(
+        ForeignKey("worker_group.id", ondelete="RESTRICT"), primary_key=True, autoincrement=False
+    )
+    assigned_at: Mapped[datetime]
 
 
 def ensure_worker(session: Session, marketplace: str, external_id: str, *, now: datetime) -> Worker:

@@ -17,6 +17,7 @@ from round_manager.models import (
     ExampleStatus,
     ModelVersion,
     Round,
+    RoundGroup,
     RoundModel,
     RoundStatus,
     RoundTally,
@@ -107,6 +108,12 @@ def draft_round(session: Session, task: Task, *, now: datetime) -> Round:
     )
     session.add(draft)
     session.flush()
+    if rounds:
+        # The next round is for the same people.
+        last = max(rounds, key=lambda one: one.number)
+        groups = session.scalars(select(RoundGroup.group_id).where(RoundGroup.round_id == last.id)).all()
+        session.add_all(RoundGroup(round_id=draft.id, group_id=one, assigned_at=now) for one in groups)
+        session.flush()
     return draft
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from round_manager.bulk_rows import worker_names
-from round_manager.models import AuditEntry, Example, ExampleStatus, Round, Task, Vote, spec_of
+from round_manager.models import AuditEntry, Example, ExampleStatus, Round, Task, Vote, Worker, spec_of
 from round_manager.rates import Rate
 from round_manager.validation.decisions import Outcome, VoteCounter, VoteValue
 from round_manager.work.gold import each_gold_answer
@@ -160,6 +160,9 @@ class Validator:
     # Of votes on examples with a gold label: those that agree with it.
     agreed: Rate
     gold: Rate
+    # Who it is, for the owner: the marketplace's id, and the name that the owner gave. Never published.
+    worker_id: str = ""
+    person: str = ""
 
 
 def gold_accuracy(session: Session, task: Task) -> dict[int, Rate]:
@@ -193,8 +196,12 @@ def validators(session: Session, round: Round) -> list[Validator]:
     task = session.get_one(Task, round.task_id)
     known = gold_accuracy(session, task)
     names = worker_names(session, task, votes.keys() | known.keys())
+    wanted = select(Worker.id, Worker.external_id, Worker.name).where(Worker.id.in_(names))
+    people = {number: (worker_id, name or "") for number, worker_id, name in session.execute(wanted)}
     found = [
-        Validator(name, votes[one], flags[one], Rate(agreed[one], compared[one]), known.get(one, Rate(0, 0)))
+        Validator(
+            name, votes[one], flags[one], Rate(agreed[one], compared[one]), known.get(one, Rate(0, 0)), *people[one]
+        )
         for one, name in names.items()
     ]
     return sorted(found, key=lambda validator: (-validator.votes, validator.name))

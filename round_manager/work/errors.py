@@ -15,6 +15,7 @@ WorkRefused
 ├── HitReassigned         the marketplace gave the HIT to another worker
 ├── HitIncomplete         items of the HIT are not done yet
 ├── WorkerBlocked         the worker may not work on this task
+├── NotInGroup            the round is for groups of workers that this one is not in
 ├── RoundTakesNoWork      the round was closed while the worker was busy
 ├── AlreadySubmitted      the HIT or the example was submitted before
 ├── InvalidInput          a field is empty, invalid or unknown
@@ -118,6 +119,13 @@ class HitIncomplete(WorkRefused):
 
 class WorkerBlocked(WorkRefused):
     """The worker may not work on this task."""
+
+
+class NotInGroup(WorkRefused):
+    """The round is for groups of workers that this one is not in."""
+
+    def __init__(self) -> None:
+        super().__init__("this work is for another group; return the HIT, please", hint=RETURN_HIT)
 
 
 class RoundTakesNoWork(WorkRefused):

@@ -14,7 +14,8 @@ from sqlalchemy.orm import Session
 from crowd.inquiries import HitOffer
 from round_manager.models import Hit, HitKind, Round, SessionStatus, Task, Worker, WorkSession, spec_of
 from round_manager.money.bonuses import most_bonuses
-from round_manager.work.errors import HitUnavailable, NothingToDo, TooManyHits, WorkerBlocked
+from round_manager.tasks.groups import may_work
+from round_manager.work.errors import HitUnavailable, NothingToDo, NotInGroup, TooManyHits, WorkerBlocked
 from round_manager.work.leases import count_examples, has_context
 from round_manager.work.quizzes import may_take
 from round_manager.work.session_start import find_worker, hit_problem
@@ -67,6 +68,8 @@ def _offer(session: Session, hit: Hit, worker_id: str, held: Sequence[Hit], now:
     round = None if hit.round_id is None else session.get_one(Round, hit.round_id)
     spec = spec_of(round or session.get_one(Task, hit.task_id))
     bonus = spec.pay.fooled_bonus_cents * most_bonuses(spec, hit.kind)
+    if not may_work(session, hit.round_id, worker):
+        return HitOffer(is_available=False, code=NotInGroup.code)
     mine = _held_of_task(session, hit.task_id, worker, held)
     if len(mine.ids) >= spec.work.hits_at_once:
         return HitOffer(is_available=False, code=TooManyHits.code, bonus_cents=bonus, finish=mine.ids)

@@ -34,6 +34,7 @@ from round_manager.models import (
     spec_of,
 )
 from round_manager.models.table import table_of
+from round_manager.tasks.groups import may_work
 from round_manager.tasks.rounds import LIVE
 from round_manager.work import errors
 from round_manager.work.creation import assign_contexts
@@ -103,6 +104,8 @@ def open_session(
         session.flush()
         return work
     _require_unsubmitted(session, hit, assignment)
+    if not may_work(session, hit.round_id, who):
+        raise errors.NotInGroup
     who = who or add_worker(session, hit.marketplace, worker, now=now)
     work = WorkSession(
         public_id=public_id(now),

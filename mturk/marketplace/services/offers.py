@@ -22,7 +22,7 @@ TOO_MANY_HITS = "too_many_hits"
 # One inquiry names this many groups; later ones are offered unasked.
 MOST_GROUPS = MOST_HITS // (2 * worker_actions.SOME_HITS)
 # Why a group is not offered at all; every other code is shown.
-HIDDEN = frozenset({"nothing_to_do", "hit_unavailable", "worker_blocked"})
+HIDDEN = frozenset({"nothing_to_do", "hit_unavailable", "worker_blocked", "not_in_group"})
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from round_manager.models import (
     GoldExample,
     GoldItem,
     GoldShowing,
+    GroupMember,
     KnownText,
     LabelStudioAnnotation,
     LabelStudioLink,
@@ -25,9 +26,11 @@ from round_manager.models import (
     Qualification,
     QualificationGrant,
     QuizResult,
+    RoundGroup,
     SessionStatus,
     TextKey,
     TrainingJob,
+    WorkerGroup,
     WorkItem,
     WorkSession,
 )
@@ -69,6 +72,9 @@ def fill_all_tables(sample: SampleRows) -> SampleRows:
         gold = add(GoldItem(task_id=sample.task, key="g1", fields={"text": "good"}, label="positive", created_at=NOON))
         mine: dict[str, Any] = {"session_id": own_page, "worker_id": sample.voter}
         session.add(GoldExample(example_id=sample.example, task_id=sample.task, round_id=sample.round, created_at=NOON))
+        group = add(WorkerGroup(name="vendor", created_at=NOON))
+        session.add(GroupMember(group_id=group, worker_id=sample.author, added_at=NOON))
+        session.add(RoundGroup(round_id=sample.round, group_id=group, assigned_at=NOON))
         session.add(PageAddress(session_id=own_page, address=digest("203.0.113.7"), stored_at=NOON))
         add(GoldShowing(gold_id=gold, shown_at=NOON, **mine))
         add(GoldShowing(example_id=sample.example, shown_at=NOON, **mine))

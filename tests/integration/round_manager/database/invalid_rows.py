@@ -171,6 +171,8 @@ INVALID_ROWS: list[InvalidRow] = [
     *_columns("quiz_result", "number questions", "0"),
     InvalidRow("ck_quiz_result_right_answers", {"number": "2", "right_answers": "-1"}),
     InvalidRow("ck_quiz_result_right_answers", {"number": "2", "right_answers": "questions + 1"}),
+    InvalidRow("ck_worker_group_name", {"name": "' '"}),
+    InvalidRow("uq_worker_group_name", {}),
     *_each("ck_page_address_address", "address", HASHES),
     InvalidRow("ck_quiz_result_passed", {"number": "2", "passed": "2"}, sqlite_only=True),
     InvalidRow("uq_quiz_result_session_id_number", {}),
