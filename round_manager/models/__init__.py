@@ -51,6 +51,7 @@ from round_manager.models.work import (
     GoldExample,
     GoldItem,
     GoldShowing,
+    InstructionsRead,
     Lease,
     LeaseEnd,
     PageAddress,

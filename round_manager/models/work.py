@@ -237,6 +237,24 @@ class PageAddress(table.Table):
     stored_at: Mapped[datetime]
 
 
+class InstructionsRead(table.Table):
+    """Which instructions of a task a worker has read; those that changed since are shown again."""
+
+    __tablename__ = "instructions_read"
+    __table_args__ = (table.truth("for_validators"), *table.sha256("version"))
+
+    worker_id: Mapped[int] = mapped_column(
+        ForeignKey("worker.id", ondelete="RESTRICT"), primary_key=True, autoincrement=False
+    )
+    task_id: Mapped[int] = mapped_column(
+        ForeignKey("task.id", ondelete="RESTRICT"), primary_key=True, autoincrement=False
+    )
+    for_validators: Mapped[bool] = mapped_column(primary_key=True)
+    # A hash of what the page showed.
+    version: Mapped[str] = mapped_column(LimitedText(64))
+    read_at: Mapped[datetime]
+
+
 class QuizResult(table.Numbered):
     """One scored attempt at a task's quiz; it counts when its session is confirmed."""
 

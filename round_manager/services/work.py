@@ -39,6 +39,7 @@ from round_manager.work import (
     attempts,
     browsers,
     creation,
+    instructions,
     quizzes,
     reports,
     session_start,
@@ -102,6 +103,8 @@ class PageState:
     attempts_left: int = 0
     # Nothing was left in the HIT, and it is paid anyway.
     is_empty: bool = False
+    # The answers of a quiz that are chosen and not scored yet; None for an open question.
+    quiz_draft: tuple[int | None, ...] | None = None
     missing: tuple[int, ...] = ()
     # Why an attempt's text would earn no bonus, by the attempt's id.
     warnings: Mapping[int, str] = field(default_factory=dict)
@@ -188,6 +191,19 @@ def open_page(
     return opened
 
 
+def has_read_instructions(context: ServiceContext, work: WorkSession, hit: Hit, version: str) -> bool:
+    """Whether the worker has read this version of the HIT's instructions."""
+    with context.store.read() as session:
+        return instructions.has_read(session, work, hit, version)
+
+
+def record_instructions_read(context: ServiceContext, page: UUID, version: str) -> None:
+    """Store that the page's worker has read this version of the instructions."""
+    with context.store.write() as session:
+        at = sessions.session_context(session, sessions.find_session(session, page))
+        instructions.record_read(session, at.work, at.hit, version, now=context.now())
+
+
 def admit_browser(context: ServiceContext, page: UUID, browser: PageBrowser) -> bool:
     """Let a browser use the page, or raise PageInOtherBrowser; return whether it is a guest."""
     now = context.now()
@@ -206,6 +222,8 @@ def page_state(context: ServiceContext, page: UUID) -> PageState:
         kind, work = at.hit.kind, at.work
         is_over = work.status is SessionStatus.OPEN and now >= work.expires_at
         written = tuple(attempts.creation_items(session, at)) if kind is HitKind.CREATE else ()
+        taken = next(reversed(quizzes.results_of(session, work)), None) if kind is HitKind.QUIZ else None
+        left = quizzes.attempts_left(session, at) if kind is HitKind.QUIZ else 0
         return PageState(
             hit=at.hit,
             spec=at.spec,
@@ -215,9 +233,10 @@ def page_state(context: ServiceContext, page: UUID) -> PageState:
             active_ms=work.active_ms,
             creation=written,
             validation=tuple(validation_work.validation_items(session, at)) if kind is HitKind.VALIDATE else (),
-            quiz=next(reversed(quizzes.results_of(session, work)), None) if kind is HitKind.QUIZ else None,
-            attempts_left=quizzes.attempts_left(session, at) if kind is HitKind.QUIZ else 0,
+            quiz=taken,
+            attempts_left=left,
             is_empty=work.empty_at is not None,
+            quiz_draft=quizzes.draft_of(work, taken, left),
             # If the round was closed, workers submit what they have.
             missing=_missing(session, at, written) if at.takes_work else (),
             warnings=_warnings(session, at, written),
@@ -358,6 +377,12 @@ def take_quiz(context: ServiceContext, page: UUID, answers: Sequence[int]) -> Qu
         at = sessions.session_context(session, sessions.lock_page(session, page))
         result = quizzes.take_quiz(session, at.work, answers, now=context.now())
         return QuizOutcome(at.spec, result, quizzes.attempts_left(session, at))
+
+
+def save_quiz_draft(context: ServiceContext, page: UUID, answers: Sequence[int | None]) -> None:
+    """Store the answers that are chosen so far."""
+    with context.store.write() as session:
+        quizzes.save_draft(session, sessions.lock_page(session, page), answers, now=context.now())
 
 
 def report_problem(context: ServiceContext, page: UUID, item: int | None, text: str) -> None:

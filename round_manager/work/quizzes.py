@@ -25,7 +25,7 @@ from round_manager.models import (
     WorkSession,
     spec_of,
 )
-from round_manager.work import errors
+from round_manager.work import errors, sessions
 from round_manager.work.errors import NothingToDo
 from round_manager.work.leases import NO_SESSION
 from round_manager.work.sessions import SessionContext, lock_for_work
@@ -33,6 +33,8 @@ from templates import TaskSpec
 from templates.sections import Quiz
 
 WHOLE = 100
+# Where a session's draft has the answers.
+ANSWERS = "answers"
 
 
 @dataclass(frozen=True)
@@ -87,12 +89,30 @@ def results_of(session: Session, work: WorkSession) -> list[QuizResult]:
     return list(session.scalars(taken.order_by(QuizResult.number)))
 
 
+def save_draft(session: Session, work: WorkSession, answers: Sequence[int | None], *, now: datetime) -> None:
+    """Store the answers that are chosen so far, None for an open question."""
+    questions = _quiz_in(lock_for_work(session, work, now=now)).questions
+    given = list(answers)
+    if len(given) != len(questions) or not all(
+        answer is None or _is_choice(answer, len(question.choices))
+        for answer, question in zip(given, questions, strict=True)
+    ):
+        raise errors.InvalidInput(gettext("answer each question with one of its choices"))
+    sessions.save_draft(session, work, None, {ANSWERS: given}, now=now)
+
+
+def draft_of(work: WorkSession, taken: QuizResult | None, left: int) -> tuple[int | None, ...] | None:
+    """Return the answers that are chosen and can still be scored after the last attempt, if there are any."""
+    given: list[int | None] | None = work.draft.get(ANSWERS)
+    if given is None or (taken is not None and (taken.passed or not left or taken.answers["given"] == given)):
+        return None
+    return tuple(given)
+
+
 def take_quiz(session: Session, work: WorkSession, answers: Sequence[int], *, now: datetime) -> QuizResult:
     """Score and store an attempt; the same answers again, or any after passing, use no further attempt."""
     context = lock_for_work(session, work, now=now)
-    if context.hit.kind is not HitKind.QUIZ:
-        raise errors.PageUnknown(gettext("this HIT has no quiz; load the page again"), hint=errors.RELOAD_PAGE)
-    quiz = quiz_of(context.spec)
+    quiz = _quiz_in(context)
     given = list(answers)
     taken = results_of(session, work)
     for one in taken:
@@ -183,6 +203,12 @@ def _granted() -> Any:
             QualificationGrant.worker_id == QuizResult.worker_id,
         )
     )
+
+
+def _quiz_in(context: SessionContext) -> Quiz:
+    if context.hit.kind is not HitKind.QUIZ:
+        raise errors.PageUnknown(gettext("this HIT has no quiz; load the page again"), hint=errors.RELOAD_PAGE)
+    return quiz_of(context.spec)
 
 
 def _is_choice(answer: int, choices: int) -> bool:

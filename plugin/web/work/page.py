@@ -1,10 +1,11 @@
 """The page of a HIT: opened by its signed link in the marketplace's frame, with a session once it is accepted."""
 
+import hashlib
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -58,19 +59,31 @@ class PackCache:
             return known[1]
 
 
+@dataclass(frozen=True)
+class Instructions:
+    """What a page shows; `version` changes with it."""
+
+    html: str
+
+    @cached_property
+    def version(self) -> str:
+        """A hash of the text."""
+        return hashlib.sha256(self.html.encode()).hexdigest()
+
+
 class PackContent:
     """What pages show of a pack."""
 
     def __init__(self, pack: Pack) -> None:
         self._pack = pack
         self._instructions = {
-            (template, language): instructions_html(pack.instructions_for(template, language))
+            (template, language): Instructions(instructions_html(pack.instructions_for(template, language)))
             for template in TEMPLATES.values()
             for language in pack.languages
         }
         self._configs = {(template, one): template_xml(pack, template, one) for template, one in self._instructions}
 
-    def instructions_html(self, template: Template, language: str) -> str:
+    def instructions(self, template: Template, language: str) -> "Instructions":
         """Return the instructions for writing or for validating, in one of the pack's languages."""
         return self._instructions[template, language]
 
@@ -148,7 +161,11 @@ class HitPages:
             before_new=lambda: self.limits.open(public_id),
         )
         set_language(opened.language or task_language(opened.details.spec.languages))
-        return self._setup(opened.details, OpenPage(opened.work.public_id, visit.submit_to, proven_at))
+        details, work = opened.details, opened.work
+        page = OpenPage(work.public_id, visit.submit_to, proven_at)
+        return self._setup(
+            details, page, has_read=lambda text: services.has_read_instructions(context, work, details.hit, text)
+        )
 
     def _checked(self, hit: str, key: str) -> UUID:
         try:
@@ -159,13 +176,16 @@ class HitPages:
             )
             raise PageGone(text, hint=REOPEN_HIT) from error
 
-    def _setup(self, shown: HitDetails, page: OpenPage | None) -> Json:
+    def _setup(
+        self, shown: HitDetails, page: OpenPage | None, *, has_read: Callable[[str], bool] = lambda _version: False
+    ) -> Json:
         kind, spec = shown.hit.kind, shown.spec
         pack = self.packs.find(shown.task.name, shown.task.folder)
         bonus = spec.pay.fooled_bonus_cents if kind is HitKind.CREATE else 0
         warning = spec.work.content_warning
         languages = pack_languages(spec.languages)
         template = TEMPLATES.get(kind, "create")
+        instructions = pack.instructions(template, languages[0])
         return {
             "kind": kind.value,
             "preview": page is None,
@@ -174,7 +194,9 @@ class HitPages:
             "api": API,
             "task": {
                 "title": spec.title,
-                "instructions_html": pack.instructions_html(template, languages[0]),
+                "instructions_html": instructions.html,
+                "instructions_version": instructions.version,
+                "instructions_read": has_read(instructions.version),
                 "new_texts": new_texts(shown.duplicates) if bonus and shown.duplicates else "",
                 "content_warning": warning,
                 "consent": bool(warning),
@@ -218,6 +240,8 @@ def error_setup(error: PageError) -> Json:
     task = {
         "title": title,
         "instructions_html": "",
+        "instructions_version": "",
+        "instructions_read": True,
         "new_texts": "",
         "content_warning": "",
         "consent": False,

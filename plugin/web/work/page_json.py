@@ -3,7 +3,7 @@
 Nothing that a worker must not know is sent. Only the form of what arrives is checked here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from common.messages import Message, as_sentence, gettext
@@ -37,7 +37,7 @@ def state_json(page: PageState) -> Json:
     elif kind is HitKind.VALIDATE:
         items = [validation_json(spec, one) for one in page.validation]
     else:
-        items = quiz_items(spec, page.quiz)
+        items = quiz_items(spec, page.quiz, page.quiz_draft)
     written = [one.example for one in page.creation if one.example is not None]
     fooling = sum(one.fooled and one.duplicate is None for one in written)
     return {
@@ -55,6 +55,7 @@ def state_json(page: PageState) -> Json:
         },
         "missing": missing_text(kind, page.missing),
         "quiz": quiz_json(spec, page.quiz, page.attempts_left) if page.quiz is not None else None,
+        "quiz_is_open": page.quiz is None or page.quiz_draft is not None,
     }
 
 
@@ -96,10 +97,11 @@ def validation_json(spec: TaskSpec, item: ValidationItem) -> Json:
     }
 
 
-def quiz_items(spec: TaskSpec, taken: QuizResult | None) -> list[Json]:
-    """Return the questions with the last answers."""
+def quiz_items(spec: TaskSpec, taken: QuizResult | None, draft: Sequence[int | None] | None = None) -> list[Json]:
+    """Return the questions with the answers that were chosen or scored last."""
     questions = quiz_of(spec).questions
     given = [None] * len(questions) if taken is None else taken.answers["given"]
+    given = given if draft is None else draft
     return [
         {"item": number, "question": one.question, "choices": list(one.choices), "given": answer}
         for number, (one, answer) in enumerate(zip(questions, given, strict=False))
@@ -165,6 +167,14 @@ def result_in(body: Body) -> Result:
     if not isinstance(result, list) or len(result) > MOST_RESULTS or not all(isinstance(one, dict) for one in result):
         raise PageInputUnreadable
     return result
+
+
+def answers_in(body: Body) -> Sequence[Any]:
+    """Return the answers of a quiz, which the use case checks."""
+    answers = body.get("answers")
+    if not isinstance(answers, list):
+        raise PageInputUnreadable
+    return answers
 
 
 def text_in(body: Body, name: str) -> str:

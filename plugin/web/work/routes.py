@@ -6,7 +6,7 @@ A call reads the body, calls the use case and returns JSON.
 import gzip
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,6 +52,8 @@ class PageCalls:
     def state(self, page: OpenPage) -> Json:
         """Return everything on the page."""
         state = page_json.state_json(services.page_state(self.context(), page.session))
+        if page.is_guest:
+            state["quiz_is_open"] = state["quiz"] is None
         return {**state, "items": [self._item(page, one) for one in state["items"]]}
 
     def draft(self, page: OpenPage, item: int, body: Json) -> Json:
@@ -126,11 +128,21 @@ class PageCalls:
 
     def quiz(self, page: OpenPage, body: Json) -> Json:
         """Score the answers of a quiz."""
-        answers = body.get("answers")
-        if not isinstance(answers, Sequence) or isinstance(answers, str):
-            raise PageInputUnreadable
-        taken = services.take_quiz(self.context(), page.session, answers)
+        taken = services.take_quiz(self.context(), page.session, page_json.answers_in(body))
         return page_json.quiz_json(taken.spec, taken.result, taken.attempts_left)
+
+    def quiz_draft(self, page: OpenPage, body: Json) -> Json:
+        """Store the answers that are chosen so far; a guest's tab keeps them itself."""
+        answers = page_json.answers_in(body)
+        if page.is_guest:
+            return {"stored": False}
+        services.save_quiz_draft(self.context(), page.session, answers)
+        return {}
+
+    def instructions(self, page: OpenPage, body: Json) -> Json:
+        """Remember that the worker has read the instructions."""
+        services.record_instructions_read(self.context(), page.session, page_json.text_in(body, "version"))
+        return {}
 
     def beat(self, page: OpenPage, body: Json) -> Json:
         """Store the page's active time, and return what is believed of it."""
@@ -200,13 +212,19 @@ def _call_rules(blueprint: Blueprint, calls: PageCalls, open_page: Callable[[], 
 
         blueprint.add_url_rule(f"{API}/items/<int:item>/{name}", name, view, methods=[method])
     blueprint.add_url_rule(f"{API}/state", "state", lambda: _translated(calls.state(open_page())))
-    blueprint.add_url_rule(
-        f"{API}/quiz", "quiz", lambda: _translated(calls.quiz(open_page(), _body())), methods=["POST"]
-    )
-    blueprint.add_url_rule(f"{API}/beat", "beat", lambda: calls.beat(open_page(), _body()), methods=["POST"])
-    blueprint.add_url_rule(
-        f"{API}/report", "report_page", lambda: calls.report(open_page(), None, _body()), methods=["POST"]
-    )
+    of_pages: dict[str, tuple[str, str, Callable[[OpenPage, Json], Json]]] = {
+        "quiz": ("POST", "quiz", calls.quiz),
+        "quiz_draft": ("PUT", "quiz/draft", calls.quiz_draft),
+        "beat": ("POST", "beat", calls.beat),
+        "report_page": ("POST", "report", lambda page, body: calls.report(page, None, body)),
+        "instructions": ("POST", "instructions", calls.instructions),
+    }
+    for name, (method, path, on_page) in of_pages.items():
+
+        def page_view(on_page: Callable[[OpenPage, Json], Json] = on_page) -> Json:
+            return _translated(on_page(open_page(), _body()))
+
+        blueprint.add_url_rule(f"{API}/{path}", name, page_view, methods=[method])
     blueprint.add_url_rule(f"{API}/finish", "finish", lambda: calls.finish(open_page()), methods=["POST"])
 
 

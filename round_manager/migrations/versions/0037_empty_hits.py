@@ -6,7 +6,7 @@ from alembic import op
 from round_manager.migrations.kinds import UTC, index
 
 revision = "0037"
-down_revision = "0031"
+down_revision = "0036"
 branch_labels = None
 depends_on = None
 

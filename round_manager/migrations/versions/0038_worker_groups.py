@@ -39,7 +39,6 @@ def downgrade() -> None:
 def _link(table: str, other: str, at: str) -> None:
     """Make a table that links groups with rows of another table."""
     column = f"{other}_id"
-    key = ("group_id", column) if other == "worker" else (column, "group_id")
     op.create_table(
         table,
         sa.Column("group_id", sa.BigInteger(), autoincrement=False, nullable=False),

@@ -4,7 +4,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0039"
-down_revision = "0031"
+down_revision = "0038"
 branch_labels = None
 depends_on = None
 

@@ -14,6 +14,7 @@ from round_manager.models import (
     GoldItem,
     GoldShowing,
     GroupMember,
+    InstructionsRead,
     KnownText,
     LabelStudioAnnotation,
     LabelStudioLink,
@@ -76,6 +77,11 @@ def fill_all_tables(sample: SampleRows) -> SampleRows:
         session.add(GroupMember(group_id=group, worker_id=sample.author, added_at=NOON))
         session.add(RoundGroup(round_id=sample.round, group_id=group, assigned_at=NOON))
         session.add(PageAddress(session_id=own_page, address=digest("203.0.113.7"), stored_at=NOON))
+        session.add(
+            InstructionsRead(
+                worker_id=sample.voter, task_id=sample.task, for_validators=True, version=digest("Read."), read_at=NOON
+            )
+        )
         add(GoldShowing(gold_id=gold, shown_at=NOON, **mine))
         add(GoldShowing(example_id=sample.example, shown_at=NOON, **mine))
         add(WorkItem(item=0, example_id=sample.example, author_id=sample.author, **mine))

@@ -174,6 +174,8 @@ INVALID_ROWS: list[InvalidRow] = [
     InvalidRow("ck_worker_group_name", {"name": "' '"}),
     InvalidRow("uq_worker_group_name", {}),
     *_each("ck_page_address_address", "address", HASHES),
+    *_each("ck_instructions_read_version", "version", HASHES),
+    InvalidRow("ck_instructions_read_for_validators", {"for_validators": "2"}, sqlite_only=True),
     InvalidRow("ck_quiz_result_passed", {"number": "2", "passed": "2"}, sqlite_only=True),
     InvalidRow("uq_quiz_result_session_id_number", {}),
     # Examples and attempts

@@ -34,6 +34,28 @@ def test_a_worker_who_accepted_a_hit_gets_the_template_that_annotators_get_and_a
     assert page.state()["status"] == "open"
 
 
+def test_instructions_that_were_read_are_remembered_for_the_worker_and_the_task(open_site: OpenSite) -> None:
+    site = open_site(work={"hits_at_once": 5})
+    page, other = site.open("W1"), site.open("W2")
+    read = {"version": page.setup["task"]["instructions_version"]}
+    assert not page.setup["task"]["instructions_read"]
+    for _ in range(2):
+        assert page.post("/instructions", read) == {}
+
+    def has_read(worker: str, kind: HitKind = HitKind.CREATE) -> bool:
+        setup = site.open(worker, kind=kind).setup
+        assert setup["error"] is None
+        return bool(setup["task"]["instructions_read"])
+
+    site.campaign.add_example("AUTHOR")
+    assert (has_read("W1"), has_read("W1", HitKind.QUIZ), has_read("W1", HitKind.VALIDATE)) == (True, True, False)
+    assert not has_read("W2")
+    # As if they had changed since.
+    other.post("/instructions", {"version": "0" * 64})
+    assert not has_read("W2")
+    assert other.refused("/instructions", {"version": "1"})["kind"] == "refused"
+
+
 @pytest.mark.parametrize("kind", HitKind)
 def test_every_page_shows_the_hourly_rate_that_pay_is_topped_up_to(site: WorkSite, kind: HitKind) -> None:
     answer = site.get(site.campaign.add_hit(kind=kind), assignmentId=PREVIEW)

@@ -73,6 +73,33 @@ def test_an_invalid_answer_uses_no_attempt(site: WorkSite, answers: object) -> N
     assert site.campaign.rows(QuizResult) == []
 
 
+def test_chosen_answers_survive_a_reload_until_they_are_scored(site: WorkSite) -> None:
+    page, right = _quiz(site), _right(site)
+    chosen = [None, right[1], *[None] * (len(right) - 2)]
+    assert page.put("/quiz/draft", {"answers": chosen}) == {}
+    state = page.state()
+    assert (state["quiz_is_open"], [one["given"] for one in state["items"]]) == (True, chosen)
+    wrong = [(answer + 1) % 2 for answer in right]
+    page.post("/quiz", {"answers": wrong})
+    # A request on its way from before changes nothing that was scored.
+    page.put("/quiz/draft", {"answers": wrong})
+    assert (page.state()["quiz_is_open"], page.state()["quiz"]["passed"]) == (False, False)
+    page.put("/quiz/draft", {"answers": right})
+    state = page.state()
+    assert (state["quiz_is_open"], [one["given"] for one in state["items"]]) == (True, right)
+    page.post("/quiz", {"answers": right})
+    page.put("/quiz/draft", {"answers": wrong})
+    state = page.state()
+    assert (state["quiz_is_open"], [one["given"] for one in state["items"]]) == (False, right)
+
+
+@pytest.mark.parametrize("answers", [None, "0000", [], [0], [9, None, None, None], [True] * 4, [[0]] * 4])
+def test_an_invalid_draft_is_not_stored(site: WorkSite, answers: object) -> None:
+    page = _quiz(site)
+    assert page.refused("/quiz/draft", {"answers": answers}, "PUT")["kind"] == "refused"
+    assert [one["given"] for one in page.state()["items"]] == [None] * len(_right(site))
+
+
 class AwayCrowd(FakeCrowd):
     """A marketplace that cannot be reached at first."""
 
