@@ -84,12 +84,10 @@ def worker_figures(session: Session, marketplace: str, tasks: Sequence[Task]) ->
             earned, owed = money.get(number, (0, 0))
             pay = int(median(wages[number])) if number in wages else None
             may, blocked = tuple(grants.get(number, ())), blocks.get(number, "")
+            figures = (approved, rejected, undecided, earned, owed, pay, may, blocked, last)
             alias = pseudonym(tasks[0], worker) if len(tasks) == 1 else ""
-            person = {"name": worker.name or "", "pseudonym": alias, "groups": tuple(groups.get(number, ()))}
-            who = worker.external_id
-            found.append(
-                WorkerFigures(who, approved, rejected, undecided, earned, owed, pay, may, blocked, last, **person)
-            )
+            person = (worker.name or "", alias, tuple(groups.get(number, ())))
+            found.append(WorkerFigures(worker.external_id, *figures, *person))
     return sorted(found, key=lambda one: one.last_work_at.timestamp() if one.last_work_at else 0.0, reverse=True)
 
 

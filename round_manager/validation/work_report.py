@@ -134,7 +134,7 @@ def _count_examples(session: Session, period: Period, totals: _Totals) -> None:
         totals.fooling[author] += number if fooled else 0
         totals.verified[author] += number if fooled and status.value == "verified" else 0
         if source is Source.LABEL_STUDIO:  # On pages, time belongs to assignments.
-            totals.milliseconds[author] += int(active_ms)
+            totals.milliseconds[author] += int(active_ms or 0)
 
 
 def _count_votes(session: Session, period: Period, totals: _Totals) -> None:
@@ -173,7 +173,7 @@ def _count_assignments(session: Session, period: Period, totals: _Totals) -> Non
         .group_by(Assignment.worker_id)
     )
     for worker, active_ms, empty in session.execute(wanted):
-        totals.milliseconds[worker] += int(active_ms)
+        totals.milliseconds[worker] += int(active_ms or 0)
         totals.empty[worker] += empty
 
 
