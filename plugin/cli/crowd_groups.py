@@ -195,7 +195,7 @@ def _cell(value: Any) -> Any:
 
 def _texts(found: "WorkReport") -> RenderableType:
     if not found.people:
-        return f"nobody did anything from {found.first} to {found.last}"
+        return f"there is no work from {found.first} to {found.last}"
     columns = ("worker", "name", "groups", "written", "fooling", "verified", "validated", "agreement", "empty HITs",
                "hours", "owed", "sent")  # fmt: skip
     rows = [

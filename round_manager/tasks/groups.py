@@ -131,7 +131,7 @@ def find_workers(session: Session, ids: Sequence[str]) -> list[Worker]:
     found = known_workers(session, ids)
     missing = sorted(set(ids) - {worker.external_id for worker in found})
     if missing:
-        raise UnknownWorker(f"worker {missing[0]} is not known here: nobody with this id has worked yet")
+        raise UnknownWorker(f"worker {missing[0]} is not known here")
     return found
 
 

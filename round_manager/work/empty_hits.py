@@ -9,8 +9,8 @@ all, so all of the following is checked in the transaction that starts the page,
 - A worker is paid for a limited number of empty HITs of a task in a day (UTC), `work.empty_hits_per_day`.
 - A round pays for a limited share of its HITs, so that many accounts together cannot use up its budget either.
 
-What is not paid is refused as before, and the worker is asked to return the HIT. The time on an empty page is credited
-to nobody, so that it can neither be topped up to the minimum hourly pay nor make other work look well paid.
+What is not paid is refused as before, and the worker is asked to return the HIT. The time on an empty page is not
+credited, so that it can neither be topped up to the minimum hourly pay nor make other work look well paid.
 """
 
 from datetime import datetime

@@ -25,7 +25,8 @@ def finish_empty(campaign: Campaign, worker: str = "V1") -> WorkSession:
     assert page.empty_at is not None
     campaign.finish_page(page)
     campaign.confirm(page)
-    return campaign.reload(page)
+    confirmed: WorkSession = campaign.reload(page)
+    return confirmed
 
 
 def refuses(campaign: Campaign, worker: str = "V1") -> bool:

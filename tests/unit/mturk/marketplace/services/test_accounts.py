@@ -1,7 +1,9 @@
 import pytest
+from sqlalchemy import select
 
-from mturk.marketplace.errors import AccessKeyNotFound, AccountNotFound
+from mturk.marketplace.errors import AccessKeyNotFound, AccountNotFound, InvalidParameter
 from mturk.marketplace.services import accounts
+from mturk.marketplace.tables.people import RequesterApp
 from tests.fakes.market import StillWorld
 
 
@@ -38,3 +40,20 @@ def test_the_status_accounts_for_every_cent(world: StillWorld) -> None:
     (lab,) = status.accounts
     assert (lab.available_cents, lab.held_cents, lab.open_hits, lab.to_decide) == (100_000 - 2 * 54, 54, 1, 0)
     assert (status.money.workers_cents, status.money.fees_cents, status.money.is_balanced) == (45, 9, True)
+
+
+def test_the_web_app_of_a_requester_is_stored_changed_and_removed(world: StillWorld) -> None:
+    def apps() -> list[str]:
+        with world.market.read() as session:
+            return [one.url for one in session.scalars(select(RequesterApp))]
+
+    for url in ("http://127.0.0.1:8080/", "https://tasks.example"):
+        assert accounts.set_web_app(world.market, "Lab", url) == "Lab"
+        assert apps() == [url.rstrip("/")]
+    accounts.set_web_app(world.market, "Lab", "")
+    assert apps() == []
+    for wrong in ("ftp://x", "tasks.example", "https://x/?a=b"):
+        with pytest.raises(InvalidParameter):
+            accounts.set_web_app(world.market, "Lab", wrong)
+    with pytest.raises(AccountNotFound):
+        accounts.set_web_app(world.market, "Nobody", "https://x")

@@ -283,3 +283,14 @@ def test_no_page_can_be_framed_cached_or_run_foreign_scripts(world: StillWorld) 
     file = browser.get("/").text.partition('rel="stylesheet" href="')[2].partition('"')[0]
     assert "max-age=31536000" in browser.get(file).headers["Cache-Control"]
     assert "max-age=0" in browser.get(file.partition("?")[0]).headers["Cache-Control"]
+
+
+def test_a_submission_is_confirmed_with_what_is_in_review(world: StillWorld) -> None:
+    ann, bob = (world.sign_in(world.make_worker(name)) for name in ("Ann", "Bob"))
+    assignment = accept_task(ann, world.group_of(world.post(cents=45).type_id))
+    confirmed = ann.post(submit_path(ann, assignment), data={"assignmentId": assignment}).text
+    assert 'data-outcome="submitted"' in confirmed
+    assert "$0.45 is in review" in confirmed
+    assert "$0.45 is in review" in ann.get(f"/?said=last&of={assignment}").text
+    # Other workers learn nothing of it.
+    assert "$0.45" not in bob.get(f"/?said=last&of={assignment}").text
