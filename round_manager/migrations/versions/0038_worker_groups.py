@@ -44,7 +44,9 @@ def _link(table: str, other: str, at: str) -> None:
         sa.Column("group_id", sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column(column, sa.BigInteger(), autoincrement=False, nullable=False),
         sa.Column(at, UTC, nullable=False),
-        sa.PrimaryKeyConstraint(*key, name=f"pk_{table}"),
+        sa.PrimaryKeyConstraint(
+            *(("group_id", column) if other == "worker" else (column, "group_id")), name=f"pk_{table}"
+        ),
         sa.ForeignKeyConstraint(
             ["group_id"], ["worker_group.id"], name=f"fk_{table}_group_id_worker_group", ondelete="RESTRICT"
         ),
