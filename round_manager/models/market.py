@@ -235,10 +235,10 @@ class Worker(table.Numbered):
     marketplace: Mapped[str] = mapped_column(LimitedText(40))
     external_id: Mapped[str] = mapped_column(LimitedText(255))
     first_seen_at: Mapped[datetime]
-    # The language that the worker chose for their pages; without one, their task and their browser decide.
-    language: Mapped[str | None] = mapped_column(LimitedText(20), default=None)
     # What the owner calls this person. It stays in the database: archives and `/data` have pseudonyms only.
     name: Mapped[str | None] = mapped_column(LimitedText(200), default=None)
+    # The language that the worker chose for their pages; without one, their task and their browser decide.
+    language: Mapped[str | None] = mapped_column(LimitedText(20), default=None)
 
 
 class WorkerGroup(table.Numbered):

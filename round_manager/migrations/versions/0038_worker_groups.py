@@ -23,9 +23,25 @@ def upgrade() -> None:
         sa.UniqueConstraint("name", name="uq_worker_group_name"),
         sa.CheckConstraint("trim(name) <> ''", name="ck_worker_group_name"),
     )
-    _link("group_member", "worker", "added_at")
+    op.create_table(
+        "group_member",
+        sa.Column("group_id", ID, nullable=False),
+        sa.Column("worker_id", ID, nullable=False),
+        sa.Column("added_at", UTC, nullable=False),
+        sa.PrimaryKeyConstraint("group_id", "worker_id", name="pk_group_member"),
+        _reference("group_member", "group_id", "worker_group"),
+        _reference("group_member", "worker_id", "worker"),
+    )
     index("ix_group_member_worker", "group_member", ["worker_id"])
-    _link("round_group", "round", "assigned_at")
+    op.create_table(
+        "round_group",
+        sa.Column("round_id", sa.BigInteger(), nullable=False),
+        sa.Column("group_id", ID, nullable=False),
+        sa.Column("assigned_at", UTC, nullable=False),
+        sa.PrimaryKeyConstraint("round_id", "group_id", name="pk_round_group"),
+        _reference("round_group", "round_id", "round"),
+        _reference("round_group", "group_id", "worker_group"),
+    )
     index("ix_round_group_group", "round_group", ["group_id"])
 
 
@@ -36,19 +52,5 @@ def downgrade() -> None:
     op.drop_column("worker", "name")
 
 
-def _link(table: str, other: str, at: str) -> None:
-    """Make a table that links groups with rows of another table."""
-    column = f"{other}_id"
-    op.create_table(
-        table,
-        sa.Column("group_id", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column(column, sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column(at, UTC, nullable=False),
-        sa.PrimaryKeyConstraint(
-            *(("group_id", column) if other == "worker" else (column, "group_id")), name=f"pk_{table}"
-        ),
-        sa.ForeignKeyConstraint(
-            ["group_id"], ["worker_group.id"], name=f"fk_{table}_group_id_worker_group", ondelete="RESTRICT"
-        ),
-        sa.ForeignKeyConstraint([column], [f"{other}.id"], name=f"fk_{table}_{column}_{other}", ondelete="RESTRICT"),
-    )
+def _reference(table: str, column: str, other: str) -> sa.ForeignKeyConstraint:
+    return sa.ForeignKeyConstraint([column], [f"{other}.id"], name=f"fk_{table}_{column}_{other}", ondelete="RESTRICT")

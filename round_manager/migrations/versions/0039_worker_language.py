@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from round_manager.migrations.kinds import TEXT
+
 revision = "0039"
 down_revision = "0038"
 branch_labels = None
@@ -11,7 +13,7 @@ depends_on = None
 
 def upgrade() -> None:
     """Make the column; it is empty for a worker who has chosen none."""
-    op.add_column("worker", sa.Column("language", sa.String(20)))
+    op.add_column("worker", sa.Column("language", TEXT, nullable=True))
 
 
 def downgrade() -> None:
