@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from werkzeug.test import Client
 
 from common.clock import SystemClock
+from crowd.inquiries import PATH, SIGNATURE, Inquiry, sign_inquiry
 from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.destinations import LOOPBACK, QueueNetworks
 from mturk.marketplace.site.app import worker_site
@@ -18,6 +19,7 @@ from plugin.attempt_delivery import sign
 from plugin.labelstudio.editor import font_files
 from plugin.web.app import ServeProcess, front_page, web_app, work_pages
 from plugin.web.data_routes import data_pages
+from plugin.web.inquiries import inquiry_routes
 from plugin.wiring import Application
 from round_manager.database.store import Store
 from round_manager.labelstudio.projects import WEBHOOK_HEADER, webhook_secret
@@ -54,6 +56,7 @@ def test_the_web_app(site: WorkSite, outfox: Outfox, monkeypatch: pytest.MonkeyP
         front_page(door),
         work_pages(application),
         data_pages(site.settings, door, site.campaign.clock),
+        inquiry_routes(door, site.campaign.clock, site.campaign.crowd.name, site.settings.crowd_key_secret),
     )
     app = web_app(door, application.attempt_intake(), [SECRET], pages=pages)
     recorded = recorder.wrap(app, route_name(app.url_map))
@@ -202,6 +205,9 @@ def work_on_pages(site: WorkSite) -> None:
     quiz.post("/quiz", {"answers": [1 - right[0], *right[1:]]})
     quiz.post("/quiz", {"answers": right})
     quiz.state()
+    asked = Inquiry("W1", hits=(str(page.hit.external_id),), assignments=("NONE",)).to_json()
+    signature = sign_inquiry(asked, [site.settings.crowd_key_secret], now=site.campaign.now)
+    requests.post(f"{site.web.url}{PATH}", asked, headers={SIGNATURE: signature}, timeout=PATIENCE)
     site.get(page.hit, assignmentId="ASSIGNMENT_ID_NOT_AVAILABLE", hitId="H")
     requests.get(f"{site.web.url}/hits/{page.hit.public_id.hex}?sig=wrong", timeout=PATIENCE)
 

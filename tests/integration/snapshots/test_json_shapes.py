@@ -53,7 +53,7 @@ def stored_file(part: str) -> str:
     return f"json-{part}.json"
 
 
-def test_crowd_commands(ask: Recorder, commands: CrowdCommands) -> None:  # noqa: F811 - a fixture
+def test_crowd_commands(ask: Recorder, commands: CrowdCommands, tmp_path: Path) -> None:  # noqa: F811 - a fixture
     post = ("crowd post", SENTIMENT, "--kind", "create", "--hits")
     ask("crowd status")
     ask(*post, 3, "--dry-run")
@@ -97,6 +97,15 @@ def test_crowd_commands(ask: Recorder, commands: CrowdCommands) -> None:  # noqa
     ask("crowd workers message", "ANOBODY0000000", "--subject", "Hello", "--text", "Thank you.", "--yes")
     ask("crowd workers withdraw", SENTIMENT, bob.id, "--reason", "Copied texts.", "--dry-run")
     ask("crowd workers withdraw", SENTIMENT, bob.id, "--reason", "Copied texts.")
+    names = tmp_path / "names.csv"
+    names.write_text(f"worker_id,name\n{ann.id},Ann\n", encoding="utf-8")
+    ask("crowd workers names", names)
+    ask("crowd group create", "Vendor")
+    ask("crowd group add", "Vendor", ann.id, bob.id)
+    ask("crowd group remove", "Vendor", bob.id)
+    ask("crowd group assign", SENTIMENT, "Vendor")
+    ask("crowd group list")
+    ask("crowd report", SENTIMENT)
     ask("crowd expire", SENTIMENT, "--all", "--dry-run")
     ask("crowd expire", SENTIMENT, "--all", "--yes")
     ask("crowd status")
@@ -132,6 +141,7 @@ def test_marketplace_commands(ask: Recorder, commands: CrowdCommands, monkeypatc
     made = ask("marketplace account", "Another lab")
     ask("marketplace account", "Another lab")
     ask("marketplace deposit", "Another lab", "12.50")
+    ask("marketplace web-app", "Another lab", "http://127.0.0.1:8080")
     ask("marketplace key", "Another lab")
     ask("marketplace key", "Another lab", "--revoke", made["access_key_id"])
     (invited,) = ask("marketplace invite", "Eve", "--country", "US", "--adult")
