@@ -56,8 +56,9 @@ def pytest_collection() -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage of the tests only."""
+    """Collect garbage of the tests only, and less often: it was a tenth of their processor time."""
     gc.freeze()
+    gc.set_threshold(5_000, 20, 100)
     gc.enable()
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Outfox
+
 PROGRAM = Path(sys.executable).parent / "outfox"
 FEW_CHARACTERS = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
@@ -31,13 +33,14 @@ def test_a_full_output_is_a_temporary_failure(tmp_path: Path, form: str) -> None
     assert "No space left" in ran.stderr
 
 
-def test_characters_that_the_terminal_cannot_encode_are_escaped(tmp_path: Path) -> None:
+@pytest.mark.sqlite("the command runs in a process of its own")
+def test_characters_that_the_terminal_cannot_encode_are_escaped(outfox: Outfox, tmp_path: Path) -> None:
     context = tmp_path / "contexts.jsonl"
     context.write_text(json.dumps({"id": "caf\u00e9 \u2026", "prompt": "A prompt."}), encoding="utf-8")
-    assert _ran(tmp_path, "task create sentiment").returncode == 0
-    assert _ran(tmp_path, f"context upload sentiment '{context}'").returncode == 0
+    assert outfox("task", "create", "sentiment").code == 0
+    assert outfox("context", "upload", "sentiment", context).code == 0
     for form in ("", "--json"):
-        ran = _ran(tmp_path, f"context list sentiment --most 100 {form}", **FEW_CHARACTERS)
+        ran = _ran(tmp_path / "home", f"context list sentiment --most 100 {form}", **FEW_CHARACTERS)
         assert (ran.returncode, ran.stderr) == (0, "")
     (found,) = [one for one in json.loads(ran.stdout)["shown"] if one["id"].startswith("caf")]
     assert found["id"] == "caf\u00e9 \u2026"
