@@ -75,8 +75,25 @@ class Contender:
 
     def memory_mb(self) -> float:
         """Return the memory of its largest process."""
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text(encoding="ascii")
-        return max(_resident(one) for one in (str(self._process.pid), *children.split())) / 1e6
+        return max(_resident(one) for one in self._processes()) / 1e6
+
+    def measure(self, asked: list[bytes], connections: int, seconds: float) -> None:
+        """Send requests for some seconds."""
+        into, before = self.measured[connections], self._cpu_seconds()
+        load(self.port, asked, connections, seconds, into)
+        into.cpu_seconds += self._cpu_seconds() - before
+
+    def _cpu_seconds(self) -> float:
+        """Return the processor time of its processes."""
+        ticks = 0
+        for one in self._processes():
+            stat = Path(f"/proc/{one}/stat").read_text(encoding="utf-8")
+            ticks += sum(map(int, stat.rpartition(")")[2].split()[11:13]))
+        return ticks / os.sysconf("SC_CLK_TCK")
+
+    def _processes(self) -> list[str]:
+        own = str(self._process.pid)
+        return [own, *Path(f"/proc/{own}/task/{own}/children").read_text(encoding="ascii").split()]
 
     def end(self) -> None:
         """Stop the server."""
@@ -104,6 +121,7 @@ class Outcome:
         return {
             "rps_vs_sdk": {str(one): round(ours[one].rate / sdk[one].rate, 2) for one in CONCURRENCY},
             "p99_vs_sdk": {str(one): round(ours[one].share(99) / sdk[one].share(99), 3) for one in CONCURRENCY},
+            "cpu_vs_sdk": {str(one): round(ours[one].cpu_ms / sdk[one].cpu_ms, 3) for one in CONCURRENCY},
             "p50_vs_bare": round(ours[1].share(50) / self.bare.p50_ms, 3),
             "rss_mb": round(self.memory["ours"], 1),
         }
@@ -114,10 +132,10 @@ class Outcome:
             for one in self.contenders:
                 found = one.measured[connections]
                 times = [f"{found.share(percent):.2f}" for percent in (50, 90, 99)]
-                memory = f"{self.memory[one.name]:.0f}"
-                yield self.pack, str(connections), CONTENDERS[one.name], f"{found.rate:.1f}", *times, memory
+                own = f"{found.cpu_ms:.1f}", f"{self.memory[one.name]:.0f}"
+                yield self.pack, str(connections), CONTENDERS[one.name], f"{found.rate:.1f}", *times, *own
         passes = f"{1_000 / self.bare.p50_ms:.1f}"
-        yield self.pack, "", f"bare forward pass ({self.bare.what})", passes, f"{self.bare.p50_ms:.2f}", "", "", ""
+        yield self.pack, "", f"bare forward pass ({self.bare.what})", passes, f"{self.bare.p50_ms:.2f}", "", "", "", ""
 
 
 def main() -> int:
@@ -136,7 +154,7 @@ def main() -> int:
             folder = _version(pack, home, chosen.models)
             outcomes.append(_measure(pack, home, folder, chosen.turns, chosen.seconds))
         stored = _stored(home)
-    headings = ("pack", "connections", "contender", "requests/s", "p50 ms", "p90 ms", "p99 ms", "MB")
+    headings = ("pack", "connections", "contender", "requests/s", "p50 ms", "p90 ms", "p99 ms", "CPU ms", "MB")
     console().print(table(headings, [row for one in outcomes for row in one.rows()]))
     print(f"{os.cpu_count()} cores for the servers and the load generator; load average {os.getloadavg()[0]:.1f}.")
     print("The current SDK is not on the package index: its request path is rebuilt in tests/bench/serving/sdk.py.")
@@ -198,7 +216,7 @@ def _compare(
             if connections == 1:
                 bare.run(seconds)
             for one in contenders[turn % len(contenders) :] + contenders[: turn % len(contenders)]:
-                load(one.port, asked, connections, seconds, one.measured[connections])
+                one.measure(asked, connections, seconds)
     return {one.name: one.memory_mb() for one in contenders}
 
 

@@ -17,6 +17,12 @@ class Measured:
 
     times: list[float] = field(default_factory=list)
     rates: list[float] = field(default_factory=list)
+    cpu_seconds: float = 0.0
+
+    @property
+    def cpu_ms(self) -> float:
+        """Return the processor time of a request in milliseconds; other programs affect it least."""
+        return self.cpu_seconds / len(self.times) * 1_000
 
     def share(self, percent: float) -> float:
         """Return a percentile of the latency in milliseconds."""
