@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 from importlib.metadata import entry_points
+from types import MappingProxyType
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -25,6 +26,8 @@ from common.messages import filled
 from ml_backend.errors import FooledRuleError, VerdictError, VerdictNotTrusted
 from ml_backend.targets.target import LabelPrediction, Prediction, SpanPrediction
 from templates.spec import FooledRule, TaskSpec
+from templates.text_checks import text_advice
+from templates.texts import attempt_text
 
 Rule = Callable[[Prediction, str, FooledRule], bool]
 
@@ -32,6 +35,7 @@ _RULES: dict[str, Rule] = {}
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 MIN_SECRET_LENGTH = 32
+MAX_QUOTED_CHARS = 60
 # The key of the inputs' hash in a stored verdict.
 INPUTS_HASH = "inputs_hash"
 _SALT = "outfox.verdict.2"
@@ -177,6 +181,37 @@ class Verdict:
     def from_record(cls, record: Mapping[str, Any], *, verdict_id: UUID, task: str, fooled: bool | None) -> "Verdict":
         """Return the verdict that `to_record` stored, with the columns stored next to it."""
         return cls.from_json({**record, "id": str(verdict_id), "task": task, "fooled": fooled})
+
+
+def shown_verdict(
+    spec: TaskSpec, verdict: Verdict, attempt: int | None = None, texts: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    """Return a verdict as Label Studio shows it: with advice on the texts, the attempt's number and what it was about.
+
+    The editor keeps a verdict on the page when its text changes, so the verdict quotes the text. Templates choose the
+    colour by the number of line ends: one if the model was fooled, two after advice, else none.
+    """
+    sentence = " ".join(verdict.sentence(spec).split())
+    written = next((texts[field.name] for field in spec.with_role("input") if texts.get(field.name)), "")
+    about = [attempt_text(spec, attempt)] if attempt is not None else []
+    about += [f"“{_shortened(written)}”"] if written else []
+    note = f"({': '.join(about)})" if about else ""
+    advice = text_advice(spec, texts)
+    if advice is not None:
+        return notice_lines(advice, f"{sentence} {note}".rstrip())
+    return f"{sentence}\n{note}" if verdict.fooled else f"{sentence} {note}".rstrip()
+
+
+def notice_lines(notice: str, rest: str = "") -> str:
+    """Return a notice as Label Studio shows it: with two line ends, by which templates choose the colour."""
+    return f"{' '.join(notice.split())}\n\n{rest}"
+
+
+def _shortened(text: str) -> str:
+    """Return the text in one line, with its beginning and its end if it is long: a change is mostly at either."""
+    line = " ".join(text.split())
+    half = MAX_QUOTED_CHARS // 2
+    return line if len(line) <= MAX_QUOTED_CHARS else f"{line[:half].rstrip()} … {line[-half:].lstrip()}"
 
 
 def judge(

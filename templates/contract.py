@@ -13,6 +13,8 @@ Found = Iterator[tuple[int, str, str]]
 
 ANSWER_LABEL = "Answer"
 TARGET_KEYS = ("target", "target_title")
+# Of a task that returns a refused submission: the reason, and the text to start from.
+SHOWN_OUTCOME = ("reason", "sentence")
 # The editor's own pattern, in which a dot or bracket after a name belongs to the name.
 _VARIABLE = re.compile(r"\$([\w[\].{}]+)")
 
@@ -39,23 +41,25 @@ class _Template:
     def create(self) -> Found:
         by_task = self._spec.target.set_by == "task"
         contexts = [field.name for field in self._spec.with_role("context")]
-        yield from self._variables([*contexts, *(TARGET_KEYS if by_task else ())])
+        own = {field.name for field in self._spec.fields}
+        outcome = [key for key in SHOWN_OUTCOME if key not in own]
+        yield from self._variables([*contexts, *(TARGET_KEYS if by_task else ()), *outcome])
         for field in self._spec.fields:
             yield from self._field(field)
         yield from self._control("feedback", "TextArea", required=False)
         feedback = self._named.get("feedback")
         if feedback is not None and feedback.attributes.get("smartOnly") == "true":
             yield feedback.line, "feedback_asks_model", "`feedback` must not ask the model; remove smartOnly"
-        own = {"feedback"}
+        known = {"feedback"}
         if self._spec.kind == "classification":
             if not by_task:
-                own.add("label")
+                known.add("label")
                 yield from self._control("label", "Choices", required=True)
                 yield from self._choices("label", self._spec.label_names, "labels")
             elif "$target_title" not in " ".join(self._values()):
                 fix = 'add <Header value="… $target_title"/>'
                 yield self._elements[0].line, "target_not_shown", f"the target label is not shown; {fix}"
-        yield from self._unknown_controls({*own, *(field.name for field in self._spec.fields)})
+        yield from self._unknown_controls(known | own)
 
     def validate(self) -> Found:
         judged = judged_fields(self._spec)

@@ -13,6 +13,8 @@ create.xml, for authors
   required fields  `required="true"` with a `requiredMessage` (Label Studio cannot require Labels)
   feedback         a TextArea that shows the verdict; never required, never `smartOnly`
   the target       set by the task: show `$target_title`. Set by the annotator: a required Choices named `label`
+  a returned task  `$reason` says why the submission was not accepted, and `value="$sentence"` of the input's TextArea
+                   holds its text; both are empty in other tasks
 
 validate.xml, for validators
   judged fields    object tags for the input fields and everything else that the model reads, but not a prompt that

@@ -18,6 +18,10 @@ Json = dict[str, Any]
 Template = Literal["create", "validate"]
 TEMPLATES: tuple[Template, ...] = ("create", "validate")
 
+# What is written to an author's task about its submission: columns of Label Studio's data manager. A field of the task
+# with such a name is shown instead.
+OUTCOME_KEYS = ("status", "reason", "sentence", "verdict", "votes")
+
 _CONFIDENCE = 0.87
 
 
@@ -31,10 +35,16 @@ class Span:
 
 def creation_task(spec: TaskSpec, context: Context, target: str | None) -> Json:
     """Return a task for an author. `target` is the label to write for, or None if the annotator chooses."""
-    data = dict(context.fields)
+    data = {**outcome_values(spec, {}), **context.fields}
     if target is not None:
         data |= {"target": target, "target_title": spec.label_title(target)}
     return {"data": data, "meta": {"context": context.id}}
+
+
+def outcome_values(spec: TaskSpec, known: Mapping[str, str]) -> dict[str, str]:
+    """Return the outcome of a submission as values of its task; what is not known is empty."""
+    own = {field.name for field in spec.fields}
+    return {key: known.get(key, "") for key in OUTCOME_KEYS if key not in own}
 
 
 def next_target(spec: TaskSpec, context: Context, asked: dict[str, int]) -> str | None:

@@ -104,6 +104,9 @@ class Validation(Section):
         min_length=1,
         description="the reasons that a validator can flag an example for",
     )
+    description: Text = Field(
+        "", description="one or two sentences that say what validators do, for their project in Label Studio"
+    )
 
     @model_validator(mode="after")
     def _votes_in_order(self) -> Self:

@@ -50,6 +50,7 @@ DECISION_COLUMNS = frozenset({"duplicate", "duplicate_of"})
 # The placeholders in a pack's messages.
 MESSAGE_SLOTS = frozenset({"prediction", "confidence", "target"})
 LENGTH_SLOTS = frozenset({"title", "length", "most"})
+ATTEMPT_SLOTS = frozenset({"number", "most"})
 
 
 class Label(Section):
@@ -116,10 +117,20 @@ class TrainingSettings(Section):
     seed: int = Field(13, ge=0, le=2**31 - 1, description="the random seed; the same seed gives the same model")
 
 
+class TextChecks(Section):
+    """What annotators are advised about before a verdict. The checks can be wrong, so nothing is refused."""
+
+    words: bool = Field(True, description="true or false: whether a text without words is pointed out")
+    language: bool = Field(
+        True, description="true or false: whether a text that seems to be in none of the `languages` is pointed out"
+    )
+
+
 class Messages(Section):
     """What an annotator reads after an attempt, in the task's language.
 
-    The placeholders are `{prediction}`, `{confidence}`, `{target}`, and in `too_long` `{title}`, `{length}`, `{most}`.
+    The placeholders are `{prediction}`, `{confidence}`, `{target}`; in `too_long` `{title}`, `{length}`, `{most}`; in
+    `attempt` `{number}`, `{most}`.
     """
 
     fooled: Sentence = Field(description="the sentence if the model was fooled")
@@ -129,13 +140,31 @@ class Messages(Section):
         "Too long: {title} has {length} characters, and at most {most} are accepted. Shorten it, then try again.",
         description="the sentence instead of a verdict if a text is longer than its field's `max_chars`",
     )
+    attempt: Sentence = Field(
+        "attempt {number} of {most}", description="the attempt's number, as Label Studio shows it after a verdict"
+    )
+    emptied: Sentence = Field(
+        "There is no text any more, so there is nothing to submit. Write one, then ask the model.",
+        description="the sentence instead of a verdict if a text was deleted",
+    )
+    no_words: Sentence = Field(
+        "Please check your text: it has no words.", description="the advice if a text has no words"
+    )
+    other_language: Sentence = Field(
+        "Please check your text: it seems to be in another language than this task's.",
+        description="the advice if a text seems to be in another language",
+    )
 
     @model_validator(mode="after")
     def _slots_are_known(self) -> Self:
-        verdicts = (("fooled", self.fooled), ("not_fooled", self.not_fooled), ("answered", self.answered))
-        written = [(name, text, MESSAGE_SLOTS) for name, text in verdicts]
-        checked = [*written, ("too_long", self.too_long, LENGTH_SLOTS)]
-        for name, text, allowed in ((name, one, slots) for name, all_, slots in checked for one in versions(all_)):
+        slots_of: dict[str, frozenset[str]] = {
+            **dict.fromkeys(("fooled", "not_fooled", "answered"), MESSAGE_SLOTS),
+            "too_long": LENGTH_SLOTS,
+            "attempt": ATTEMPT_SLOTS,
+        }
+        written = [(name, one) for name in type(self).model_fields for one in versions(getattr(self, name))]
+        for name, text in written:
+            allowed = slots_of.get(name, frozenset())
             try:
                 slots = [(slot, spec, how) for _, slot, spec, how in Formatter().parse(text) if slot is not None]
             except ValueError as error:
@@ -144,7 +173,7 @@ class Messages(Section):
             # Plain names only: {prediction.__class__} would expose the program's objects.
             for slot, spec, how in slots:
                 if slot not in allowed or spec or how:
-                    known = ", ".join(f"{{{slot}}}" for slot in sorted(allowed))
+                    known = ", ".join(f"{{{slot}}}" for slot in sorted(allowed)) or "none"
                     raise SettingConflict(f"has an unknown placeholder {{{slot}}}; use only {known}", (name,))
         return self
 
@@ -178,6 +207,7 @@ class TaskSpec(Section):
     model: ModelSettings = Field(description="the model in the loop")
     training: TrainingSettings = Field(description="how it is trained")
     messages: Messages = Field(description="what annotators read after an attempt")
+    text_checks: TextChecks = Field(TextChecks(), description="what annotators are advised about before a verdict")
 
     @property
     def label_names(self) -> tuple[str, ...]:

@@ -49,6 +49,11 @@ def first_too_long(spec: TaskSpec, texts: Mapping[str, str]) -> TooLong | None:
     return next((found for field in fields if (found := too_long(field, texts[field.name]))), None)
 
 
+def attempt_text(spec: TaskSpec, number: int) -> str:
+    """Return which attempt it was, in the task's language."""
+    return filled(spec.messages.attempt, {"number": str(number), "most": str(spec.work.tries)})
+
+
 def is_blank(text: str) -> bool:
     """Return whether a text has no visible character."""
     return all(unicodedata.category(char) in INVISIBLE for char in text)

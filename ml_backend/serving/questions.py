@@ -9,7 +9,7 @@ from ml_backend.errors import InvalidRequest, InvalidTaskData, LabellingConfigMi
 from templates.errors import PackError
 from templates.label_config import MAX_CHARS, read_elements
 from templates.spec import TaskSpec
-from templates.texts import TooLong, first_too_long, is_blank
+from templates.texts import first_too_long, is_blank
 
 MAX_TASKS = 10_000
 MAX_TEXT_CHARS = 20_000
@@ -22,12 +22,13 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class PredictQuestion:
-    """One task of a call: its known texts, and the right answer if it is known."""
+    """One task of a call: its known texts, and the right answer if it is known; `emptied` if a text was deleted."""
 
     task: int | None
     context: Mapping[str, str]
     inputs: Mapping[str, str]
     target: str | None
+    emptied: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,10 +98,13 @@ class QuestionReader:
         """Return whether every field that the model reads is filled in."""
         return not any(is_blank(inputs.get(name) or context.get(name, "")) for name in self._spec.model_input)
 
-    def too_long(self, inputs: Mapping[str, str], target: str | None) -> TooLong | None:
-        """Return the first written or selected text that is too long to be submitted."""
+    def refusal(self, inputs: Mapping[str, str], target: str | None, *, emptied: bool) -> str | None:
+        """Return why the written or selected texts could not be submitted, in the task's language; None if they can."""
+        if emptied:
+            return self._spec.messages.emptied
         selected = {self._spans[0]: target} if self._spans and target is not None else {}
-        return first_too_long(self._spec, {**inputs, **selected})
+        long = first_too_long(self._spec, {**inputs, **selected})
+        return None if long is None else long.sentence(self._spec)
 
     def _check_config(self, xml: object) -> LabellingConfig:
         """Return how the config fits the task; raise LabellingConfigMismatch if it does not."""
@@ -135,11 +139,12 @@ class QuestionReader:
             for name in self._given:
                 if not context.get(name, "").strip():
                     raise InvalidTaskData(f"task {own_id} has no text in `{name}`, which the model reads; add it")
-        inputs = self._texts(data, self._inputs, own_id)
+        inputs, emptied = self._texts(data, self._inputs, own_id), False
         for name in self._inputs:
             written = _written(results, name)
             if written is not None:
                 inputs[name] = _check_length(written, name, own_id)
+                emptied = emptied or is_blank(written)
         if self._spans:
             target = _selected(results, self._spans[0], context.get(self._given[0], ""))
         else:
@@ -147,7 +152,7 @@ class QuestionReader:
         if target is None and asked and not self._by_annotator and data.get("target") is not None:
             labels = ", ".join(self._spec.label_names)
             raise InvalidTaskData(f"the target of task {own_id} is not one of {labels}; correct its data")
-        return PredictQuestion(own_id, context, inputs, target)
+        return PredictQuestion(own_id, context, inputs, target, emptied)
 
     def _label(self, value: object) -> str | None:
         return value if isinstance(value, str) and value in self._spec.label_names else None

@@ -2,15 +2,15 @@
 
 import logging
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ml_backend.errors import BackendError, Busy, RequestRefused, TooManyWrongPasswords
-from ml_backend.verdict import Verdict
+from ml_backend.verdict import Verdict, notice_lines, shown_verdict
 from templates.label_config import read_elements
 from templates.pack import Pack
 from templates.payloads import results
-from templates.texts import TooLong
 
 FEEDBACK = "feedback"
 RETRY_SECONDS = 2
@@ -27,22 +27,18 @@ class Replies:
         elements = read_elements(pack.create_xml, "create.xml")
         self._places = [element for element in elements if element.name == FEEDBACK]
 
-    def verdict(self, verdict: Verdict, attempt: int | None) -> Json:
-        """Return one task's verdict as a sentence, with the number of the attempt if it is known.
+    def verdict(self, verdict: Verdict, attempt: int | None = None, texts: Mapping[str, str] | None = None) -> Json:
+        """Return one task's verdict as a sentence, with the attempt's number and its texts if they are known.
 
         The result has no id: Label Studio would show a result with a known id as it was before.
         """
-        sentence = verdict.sentence(self._spec)
-        if attempt is not None:
-            # Numbers only: the sentence is in the task's language.
-            sentence = f"{sentence} ({attempt}/{self._spec.work.tries})"
-        shown = results(self._places, {FEEDBACK: sentence})
+        shown = results(self._places, {FEEDBACK: shown_verdict(self._spec, verdict, attempt, texts or {})})
         version = versions_named([one.version for one in verdict.outputs])
         return {"model_version": version, "score": verdict.shown.confidence, "result": shown}
 
-    def too_long(self, found: TooLong, version: str) -> Json:
-        """Return the prediction for a text that is too long to be submitted."""
-        shown = results(self._places, {FEEDBACK: found.sentence(self._spec)})
+    def notice(self, sentence: str, version: str) -> Json:
+        """Return the prediction for a text that cannot be submitted, with the reason."""
+        shown = results(self._places, {FEEDBACK: notice_lines(sentence)})
         return {"model_version": version, "score": 0.0, "result": shown}
 
     def nothing(self, version: str) -> Json:

@@ -18,7 +18,6 @@ from ml_backend.targets.target import Target
 from ml_backend.verdict import Verdict, judge
 from templates.pack import Pack
 from templates.spec import TaskSpec
-from templates.texts import TooLong
 
 SOURCE = "label_studio"
 # Rows of a bulk call that are predicted in one slot: an interactive call waits no longer than these take.
@@ -141,10 +140,10 @@ class VerdictService:
         models = self.models.models_for(served.spec.name, round_number)
         version, answers = _name_of(models), []
         for question in call.questions:
-            result = None
             if call.shows_feedback:
-                result = self._attempt(served, round_number, models, call.project, question, arrived)
-            answers.append(_answer(served.replies, result, version))
+                answers.append(self._attempt(served, round_number, models, call.project, question, arrived))
+            else:
+                answers.append(served.replies.nothing(version))
         return reply(answers, answers[-1]["model_version"] if answers else version)
 
     def _attempt(
@@ -155,8 +154,8 @@ class VerdictService:
         project: int | None,
         question: PredictQuestion,
         arrived: float,
-    ) -> tuple[Verdict, int | None] | TooLong | None:
-        """Return the verdict and the attempt's number, or the text that is too long, or None while a field is empty."""
+    ) -> Json:
+        """Return the verdict with the attempt's number, or why there is none; nothing while a field is empty."""
         now = self._clock.now()
         key = None if project is None or question.task is None else (served.spec.name, project, question.task)
         inputs, target = question.inputs, question.target
@@ -164,18 +163,18 @@ class VerdictService:
             inputs, target = self._feedback_cache.join(key, inputs, target, now.timestamp())
             if target is not None and served.passage and target not in question.context[served.passage]:
                 target = None
-        long = served.questions.too_long(inputs, target)
-        if long is not None:
-            return long
+        refusal = served.questions.refusal(inputs, target, emptied=question.emptied)
+        if refusal is not None:
+            return served.replies.notice(refusal, _name_of(models))
         if not served.questions.is_complete(inputs, question.context):
-            return None
+            return served.replies.nothing(_name_of(models))
         fields = {**question.context, **inputs}
         (verdict,) = self._judge(served.spec, round_number, models, [fields], [target], now, arrived + self.timeout)
         number = self._feedback_cache.count(key, verdict.inputs_hash, now.timestamp()) if key else None
         latency_us = int((time.monotonic() - arrived) * 1_000_000)
         self.sink.put(AttemptRecord(verdict, fields, round_number, latency_us, SOURCE, project, question.task))
         self._on_verdict(verdict)
-        return verdict, number
+        return served.replies.verdict(verdict, number, inputs)
 
     def _bulk(self, served: _ServedTask, round_number: int | None, call: PredictCall, deadline: float) -> Json:
         """Predict every task that has all the fields that the model reads; the others get an empty answer."""
@@ -194,7 +193,7 @@ class VerdictService:
             rows, expected = [{**one.context, **one.inputs} for one in asked], [one.target for one in asked]
             verdicts = self._judge(served.spec, round_number, models, rows, expected, self._clock.now(), deadline)
             for place, verdict in zip(places, verdicts, strict=True):
-                answers[place] = served.replies.verdict(verdict, None)
+                answers[place] = served.replies.verdict(verdict)
         return reply(answers, answers[ready[-1]]["model_version"] if ready else version)
 
     def _judge(
@@ -237,12 +236,6 @@ class VerdictService:
 
 def _name_of(models: PinnedModels) -> str:
     return versions_named([one.version for one in models.targets])
-
-
-def _answer(replies: Replies, result: tuple[Verdict, int | None] | TooLong | None, version: str) -> Json:
-    if result is None:
-        return replies.nothing(version)
-    return replies.too_long(result, version) if isinstance(result, TooLong) else replies.verdict(*result)
 
 
 def _served_task(pack: Pack) -> _ServedTask:

@@ -11,6 +11,7 @@ from templates import find_pack, load_pack
 from templates.payloads import (
     TEMPLATES,
     Template,
+    outcome_values,
     sample_annotation,
     sample_flag,
     sample_prediction,
@@ -100,3 +101,10 @@ def test_samples_use_renamed_fields(copy_of: Callable[[str], Path]) -> None:
     ):
         replace_in(folder / file, old, new)
     assert "trick" in given(sample_annotation(load_pack(folder), "create"))
+
+
+def test_a_field_of_the_task_is_no_column_of_the_outcome() -> None:
+    spec = find_pack("sentiment").spec
+    fields = [field.model_copy(update={"name": "reason"}) if field.role == "reason" else field for field in spec.fields]
+    own = spec.model_copy(update={"fields": tuple(fields)})
+    assert set(outcome_values(spec, {})) - set(outcome_values(own, {})) == {"reason"}

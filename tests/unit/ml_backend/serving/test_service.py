@@ -48,12 +48,13 @@ def selected(setup: ServiceSetup, answer: str, task: int = 17) -> str:
 def test_a_verdict_is_shown_in_the_packs_words(setup: ServiceSetup, task: str) -> None:
     spec = setup.packs[task].spec
     target, other = spec.label_names[0], spec.label_names[1]
-    fooling = written(setup, task, f"It looks {other}.", target=target)
-    not_fooling = written(setup, task, f"It looks {target}.", target=target)
+    fooling, not_fooling = (written(setup, task, f"It looks {name}.", target=target) for name in (other, target))
     slots = {"prediction": spec.label_title(other), "confidence": "75%", "target": spec.label_title(target)}
-    assert calls.shown(fooling) == [spec.messages.fooled.format(**slots) + " (1/10)"]
+    note = f"\n(attempt 1 of 10: “It looks {other}.”)"
+    assert calls.shown(fooling) == [spec.messages.fooled.format(**slots) + note]
     slots["prediction"] = spec.label_title(target)
-    assert calls.shown(not_fooling) == [spec.messages.not_fooled.format(**slots) + " (2/10)"]
+    note = f" (attempt 2 of 10: “It looks {target}.”)"
+    assert calls.shown(not_fooling) == [spec.messages.not_fooled.format(**slots) + note]
 
 
 def test_a_reply_has_label_studios_format_and_no_ids(setup: ServiceSetup, pack: Pack) -> None:
@@ -72,7 +73,9 @@ def test_without_a_target_the_answer_is_shown_and_nothing_is_fooled(setup: Servi
     pack = setup.packs["sentiment"]
     body = calls.predict(pack, calls.writes(pack, "It looks negative."))
     del body["tasks"][0]["data"]["target"]
-    assert calls.shown(ask(setup, "sentiment", body)) == ["The model says Negative (75%). (1/10)"]
+    assert calls.shown(ask(setup, "sentiment", body)) == [
+        "The model says Negative (75%). (attempt 1 of 10: “It looks negative.”)"
+    ]
     assert setup.sink.attempts[0].verdict.fooled is None
 
 
@@ -97,7 +100,20 @@ def test_a_text_that_is_too_long_gets_a_message_instead_of_a_verdict(setup: Serv
     most = f"{field.title} has {field.max_chars + 1} characters, and at most {field.max_chars} are accepted"
     assert [most in line for line in calls.shown(long)] == [True]
     # No model was asked, and no attempt was counted.
-    assert [line.endswith("(1/10)") for line in calls.shown(longest)] == [True]
+    assert ["attempt 1 of 10" in line for line in calls.shown(longest)] == [True]
+    assert len(setup.sink.attempts) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "advice"), [("?! 123", "no_words"), ("Das ist aber gar nicht positive.", "other_language")]
+)
+def test_advice_comes_before_the_verdict_and_the_attempt_counts(setup: ServiceSetup, text: str, advice: str) -> None:
+    (shown,) = calls.shown(written(setup, "sentiment", text, target="negative"))
+    messages = setup.packs["sentiment"].spec.messages
+    first, _, verdict = shown.split("\n")
+    assert first == getattr(messages, advice)
+    assert verdict.startswith("You fooled the model!")
+    assert "attempt 1 of 10" in verdict
     assert len(setup.sink.attempts) == 1
 
 
@@ -117,7 +133,9 @@ def test_a_selection_that_is_too_long_is_reported(setup: ServiceSetup, monkeypat
 
 
 def test_invisible_characters_are_not_text(setup: ServiceSetup) -> None:
-    assert calls.shown(written(setup, "sentiment", "\u200b\u2060 ", target="positive")) == []
+    (shown,) = calls.shown(written(setup, "sentiment", "\u200b\u2060 ", target="positive"))
+    assert shown.strip() == setup.packs["sentiment"].spec.messages.emptied
+    assert setup.sink.attempts == []
 
 
 def test_a_selection_waits_for_its_question(setup: ServiceSetup) -> None:
@@ -138,7 +156,7 @@ def test_a_partial_call_expires_after_some_minutes(setup: ServiceSetup) -> None:
 
 def test_a_deleted_question_is_not_remembered(setup: ServiceSetup) -> None:
     asked_question(setup, "What about radium ?")
-    assert asked_question(setup, " ") == ""
+    assert asked_question(setup, " ").strip() == setup.packs["qa"].spec.messages.emptied
     assert selected(setup, "polonium") == ""
 
 
@@ -151,14 +169,14 @@ def test_a_remembered_selection_that_left_the_passage_is_ignored(setup: ServiceS
 
 def test_repeating_a_text_does_not_count_again(setup: ServiceSetup) -> None:
     said = [written(setup, "sentiment", text) for text in ("One.", "One.", "Two.", "One.")]
-    assert [calls.shown(one)[0][-6:] for one in said] == ["(1/10)", "(1/10)", "(2/10)", "(3/10)"]
+    assert all(f"attempt {number} of 10" in calls.shown(one)[0] for one, number in zip(said, (1, 1, 2, 3), strict=True))
 
 
 def test_attempts_of_two_tasks_are_counted_separately(setup: ServiceSetup) -> None:
     pack = setup.packs["sentiment"]
     for task in (1, 2):
         (said,) = calls.shown(ask(setup, "sentiment", calls.predict(pack, calls.writes(pack, "A text."), task=task)))
-        assert said.endswith("(1/10)")
+        assert "attempt 1 of 10" in said
 
 
 def test_every_verdict_goes_to_the_sink_with_its_fields(setup: ServiceSetup) -> None:
@@ -273,7 +291,7 @@ def test_a_call_without_a_project_is_answered_without_counting_attempts(setup: S
     task = {"data": sample_task(pack, "create")["data"]}
     body = {"tasks": [task], "params": {"context": {"result": calls.writes(pack, "It looks negative.")}}}
     (said,) = calls.shown(ask(setup, "sentiment", body))
-    assert not said.endswith(")")
+    assert "attempt" not in said
 
 
 def test_bulk_rows_are_split_by_the_targets_batch_size(setup: ServiceSetup) -> None:
