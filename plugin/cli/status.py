@@ -32,6 +32,7 @@ QUEUES = {
     "payments_in_doubt": ("payment in doubt", "payments in doubt"),
     "held_for_a_person": ("HIT or payment held for a person", "HITs and payments held for a person"),
     "unsent_to_label_studio": ("task not sent to Label Studio yet", "tasks not sent to Label Studio yet"),
+    "refused_in_label_studio": ("annotation refused in Label Studio", "annotations refused in Label Studio"),
 }
 
 

@@ -205,6 +205,25 @@ class SdkLabelStudio:
             answer = self._sdk.projects.import_tasks(project_id, request=list(tasks), return_task_ids=True)
             return [int(number) for number in answer.task_ids]
 
+    def set_values(self, project_id: int, task_id: int, values: Mapping[str, str]) -> bool:
+        task = self._task(project_id, task_id)
+        if task is None:
+            return False
+        data = {**task.data, **values}
+        if data != task.data:
+            with translated_errors(self.url, sends_texts=True):
+                self._sdk.tasks.update(str(task_id), data=data)
+        return True
+
+    def skip_for(self, project_id: int, task_id: int, user_id: int) -> bool:
+        task = self._task(project_id, task_id)
+        if task is None:
+            return False
+        if all(_user_of(one) != user_id for one in task.annotations):
+            with translated_errors(self.url):
+                self._sdk.annotations.create(task_id, result=[], was_cancelled=True, completed_by=user_id)
+        return True
+
     def delete_unannotated(self, project_id: int, task_ids: Sequence[int]) -> set[int]:
         if not task_ids:
             return set()  # For Label Studio, an empty list means all tasks.
@@ -223,6 +242,10 @@ class SdkLabelStudio:
         if made.created != len(predictions):
             text = f"stored {made.created} of {len(predictions)} predictions; does the project's template fit the task?"
             raise LabelStudioRefused(f"Label Studio at {self.url} {text}")
+
+    def _task(self, project_id: int, task_id: int) -> ProjectTask | None:
+        chosen = {"all": False, "included": [task_id]}
+        return next(iter(self._tasks(project_id, [], "tasks:id", 1, selectedItems=chosen).tasks), None)
 
     def _tasks(self, project_id: int, filters: list[Json], order: str, size: int, **more: Json) -> TaskPage:
         # Always the first page: while people work, tasks move between pages, and one could be missed.
@@ -270,6 +293,11 @@ def _task(found: Any) -> ProjectTask:
         annotations=tuple(_plain(one) for one in found.annotations or ()),
         model_versions=frozenset(str(one.get("model_version")) for one in predictions),
     )
+
+
+def _user_of(annotation: Json) -> Any:
+    user = annotation.get("completed_by")
+    return user.get("id") if isinstance(user, dict) else user
 
 
 def _plain(found: Any) -> Json:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from common.messages import gettext
+from common.text import sentence
 from round_manager.examples.submissions import FieldName
 from round_manager.labelstudio.port import UnreadableAnnotation
 from round_manager.work.validation_work import Judgement
@@ -16,6 +17,7 @@ from templates.spec import TaskField, TaskSpec
 # The control that shows the verdict. It can be stale or forged, so it is never read.
 FEEDBACK = "feedback"
 MAX_ACTIVE = timedelta(days=1)
+MAX_RETURNED_CHARS = 20_000
 
 Json = Mapping[str, Any]
 
@@ -119,6 +121,24 @@ def read_judgement(spec: TaskSpec, fields: Mapping[str, str], annotation: Json) 
     if label is None:
         raise UnreadableAnnotation(gettext("neither a label nor a flag is chosen"))
     return Judgement(label, comment=comment)
+
+
+def reason_text(spec: TaskSpec, problem: str) -> str:
+    """Return why an annotation was not accepted, for its author: a sentence with the titles of fields."""
+    for field in spec.fields:
+        problem = problem.replace(f"`{field.name}`", f"“{field.title}”")
+    return sentence(problem)
+
+
+def written_text(spec: TaskSpec, annotation: Json) -> str:
+    """Return what an author wrote for the model, as far as it can be stored; empty if there is nothing."""
+    results, found = _results(annotation), []
+    for field in spec.with_role("input"):
+        try:
+            found.append(_text(results, field.name) or "")
+        except UnreadableAnnotation:
+            continue
+    return "\n".join(filter(None, found))[:MAX_RETURNED_CHARS]
 
 
 def _results(annotation: Json) -> list[Json]:

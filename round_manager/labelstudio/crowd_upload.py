@@ -12,7 +12,7 @@ from typing import Any
 
 from common.clock import Clock
 from common.errors import Hint
-from ml_backend.verdict import Verdict
+from ml_backend.verdict import Verdict, shown_verdict
 from round_manager.database.store import Store, process_lock
 from round_manager.labelstudio import port, upload_queue
 from round_manager.labelstudio.annotations import FEEDBACK, content_sha256
@@ -217,15 +217,19 @@ def _creation_task(item: upload_queue.CrowdItem) -> port.Json:
 
 def _submitted_values(spec: TaskSpec, example: Example) -> Values:
     texts = {**_texts(example), **(example.explanation or {})}
-    own_id = example.verdict_id or example.public_id
-    verdict = Verdict.from_record(example.verdict, verdict_id=own_id, task=spec.name, fooled=example.fooled)
-    values: Values = {FEEDBACK: verdict.sentence(spec)}
+    values: Values = {FEEDBACK: shown_verdict(spec, verdict_of(spec, example))}
     values |= {
         field.name: str(texts[field.name])
         for field in spec.fields
         if field.role not in ("context", "span") and texts.get(field.name)
     }
     return values | _target_value(spec, example.label if spec.target.set_by == "annotator" else None, example.answer)
+
+
+def verdict_of(spec: TaskSpec, example: Example) -> Verdict:
+    """Return the verdict that is stored with an example."""
+    own_id = example.verdict_id or example.public_id
+    return Verdict.from_record(example.verdict, verdict_id=own_id, task=spec.name, fooled=example.fooled)
 
 
 def _vote_values(spec: TaskSpec, vote: Vote) -> Values:

@@ -22,9 +22,12 @@ from round_manager.labelstudio.annotations import (
     is_submitted,
     read_judgement,
     read_submission,
+    reason_text,
     signature_of,
+    written_text,
 )
 from round_manager.labelstudio.port import ProjectTask, UnreadableAnnotation, WaitingForRound
+from round_manager.labelstudio.tasks import plan_return
 from round_manager.models import (
     Context,
     Example,
@@ -100,7 +103,7 @@ class _Annotation:
         example_id: int | None = None,
         vote_id: int | None = None,
         problem: str | None = None,
-    ) -> None:
+    ) -> LabelStudioAnnotation:
         """Record what it became. An example or a vote stays; a later change is recorded as a problem."""
         row = find_annotations(session, self.row.link_id, [self.id]).get(self.id)
         if row is None:
@@ -115,7 +118,10 @@ class _Annotation:
             session.add(row)
         row.result_sha256, row.changed_at, row.problem = self.sha256, when, problem
         row.example_id, row.vote_id = row.example_id or example_id, row.vote_id or vote_id
+        # The outcome is written to its task again.
+        session.get_one(LabelStudioTask, self.row.id).outcome = None
         session.flush()
+        return row
 
 
 @dataclass(frozen=True)
@@ -215,7 +221,11 @@ class Intake:
             when = self.clock.now()
         try:
             with self._transaction(one) as session:
-                one.save(session, when, problem=problem)
+                row = one.save(session, when, problem=problem)
+                if self.link.kind is ProjectKind.CREATE and row.example_id is None:
+                    spec = spec_of(self.task)
+                    returned = {"reason": reason_text(spec, problem), "sentence": written_text(spec, one.annotation)}
+                    plan_return(session, row, returned, now=self.clock.now())
         except _AlreadyRead:
             return IntakeOutcome.NOTHING
         return IntakeOutcome.PROBLEM

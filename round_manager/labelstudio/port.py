@@ -208,6 +208,12 @@ class LabelStudio(Protocol):
     def add_tasks(self, project_id: int, tasks: Sequence[Json]) -> list[int]:
         """Create tasks, with their annotations if they have any, all or none; return their ids in the same order."""
 
+    def set_values(self, project_id: int, task_id: int, values: Mapping[str, str]) -> bool:
+        """Set these values in a task's data and no others; return False if the task does not exist."""
+
+    def skip_for(self, project_id: int, task_id: int, user_id: int) -> bool:
+        """Skip a task for a user who has not worked on it, so that they are not asked; False if it does not exist."""
+
     def delete_unannotated(self, project_id: int, task_ids: Sequence[int]) -> set[int]:
         """Delete those of the tasks that have no annotation, or only skipped ones; return the ids that remain."""
 

@@ -21,7 +21,7 @@ from round_manager.errors import StoreError
 from round_manager.labelstudio.port import NotConnected, ProjectNotFound, Webhook
 from round_manager.models import LabelStudioAnnotation, LabelStudioLink, LabelStudioTask, ProjectKind, Task
 from round_manager.tasks.tasks import find_task, list_tasks
-from templates import Pack
+from templates import Pack, TaskSpec
 from templates.payloads import Json, Template, template_xml
 
 LIST_PARTS = [f"{part}_{end}" for part in ("bullet_list", "ordered_list", "list_item") for end in ("open", "close")]
@@ -61,11 +61,17 @@ def _write_markers(tokens: Sequence[Token]) -> None:
             marker = ""
 
 
+def validation_description(spec: TaskSpec) -> str:
+    """Return what validators do: the pack's own words, or ours."""
+    ours = "Judge what other people wrote. Neither their label or answer nor the model's is shown."
+    return spec.validation.description or f"{spec.title}: validation. {ours}"
+
+
 def project_settings(pack: Pack, template: Template) -> Json:
     """Return the settings of a pack's project in Label Studio."""
     return {
         "title": project_title(pack, template),
-        "description": pack.spec.description,
+        "description": pack.spec.description if template == "create" else validation_description(pack.spec),
         "label_config": template_xml(pack, template),
         # Label Studio shows lists without markers, and strips the styles that would show them.
         "expert_instruction": instructions_html(pack.instructions_for(template), lists=False),

@@ -1,11 +1,11 @@
-"""Push: contexts and pending examples become tasks in Label Studio, each once.
+"""Push: contexts, refused submissions and pending examples become tasks in Label Studio, each once.
 
 Stale checks are validation tasks that can no longer take a vote. Those without an annotation are deleted, so that no
-validator works in vain.
+validator works in vain; so are tasks that return a submission which was corrected in its place.
 """
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
@@ -28,9 +28,10 @@ from round_manager.models import (
 )
 from round_manager.tasks.rounds import LIVE
 from templates import TaskSpec
-from templates.payloads import creation_task, validation_task
+from templates.payloads import creation_task, outcome_values, validation_task
 
 TASKS_AT_ONCE = 100
+RETURNED = "returned"
 # A flagged example can return to validation.
 MAY_BE_JUDGED = (ExampleStatus.PENDING, ExampleStatus.FLAGGED)
 
@@ -40,12 +41,16 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class PushResult:
-    """How many tasks were sent to the two projects and found there already, and how many stale checks were deleted."""
+    """How many tasks were sent to the two projects and found there already, and how many stale checks were deleted.
+
+    `known` is the number of tasks that were sent before, for example by the manager.
+    """
 
     contexts: int = 0
     validations: int = 0
     found: int = 0
     cleared: int = 0
+    known: int = field(default=0, compare=False)
 
 
 def fill_projects(
@@ -61,12 +66,14 @@ def fill_projects(
     """
     task, links = linked_projects(store, label_studio.url, task_name)
     sent, found, cleared = {}, 0, 0
+    with store.read() as session:
+        known = sum(tasks.count_sent(session, link) for link in links.values())
     for kind, link in links.items():
         with recording_errors(store, link, task_name, clock):
             sent[kind], adopted = _fill(store, label_studio, task, link, clock, progress)
             found += adopted
             cleared += remove_stale_checks(store, label_studio, link)
-    return PushResult(sent[ProjectKind.CREATE], sent[ProjectKind.VALIDATE], found, cleared)
+    return PushResult(sent[ProjectKind.CREATE], sent[ProjectKind.VALIDATE], found, cleared, known)
 
 
 def _fill(
@@ -113,6 +120,8 @@ def payload(spec: TaskSpec, one: tasks.Unsent) -> Json:
     """
     if one.context is not None:
         task = creation_task(spec, one.context, one.label)
+        if one.returned is not None:
+            task["data"] |= outcome_values(spec, {"status": RETURNED, **one.returned})
     else:
         task = validation_task(spec, {name: str(text) for name, text in (one.fields or {}).items()})
     return {**task, "meta": {**task.get("meta", {}), TASK_KEY: one.key}}
@@ -149,6 +158,8 @@ def _sent_checks(store: Store, label_studio: LabelStudio, link: LabelStudioLink)
 
 def _stale_checks(session: Session, link: LabelStudioLink) -> Sequence[LabelStudioTask]:
     """Return the project's stale checks, as far as its annotations were read; oldest first."""
+    if link.kind is ProjectKind.CREATE:
+        return tasks.needless_returns(session, link)
     read = select(LabelStudioAnnotation.id).where(LabelStudioAnnotation.label_studio_task_id == LabelStudioTask.id)
     takes_votes = and_(Round.status.in_(LIVE), Example.status.in_(MAY_BE_JUDGED))
     stale = (

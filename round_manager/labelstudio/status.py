@@ -11,9 +11,9 @@ from round_manager.database.store import Store
 from round_manager.labelstudio.port import LabelStudio, LabelStudioError
 from round_manager.labelstudio.projects import find_link
 from round_manager.labelstudio.sync import TICK
-from round_manager.labelstudio.tasks import is_for_people, unsent_tasks
+from round_manager.labelstudio.tasks import count_sent, unsent_tasks
 from round_manager.labelstudio.upload_queue import CrowdCounts, crowd_counts
-from round_manager.models import LabelStudioAnnotation, LabelStudioLink, LabelStudioTask, Origin, ProjectKind
+from round_manager.models import LabelStudioAnnotation, LabelStudioLink, Origin, ProjectKind
 from round_manager.tasks.rounds import live_round
 from round_manager.tasks.tasks import find_task, list_tasks
 
@@ -120,13 +120,10 @@ def _stored(session: Session, task: str, link: LabelStudioLink) -> ProjectStatus
 
 
 def _counts(session: Session, link: LabelStudioLink, *read: ColumnElement[bool]) -> ProjectCounts:
-    sent = select(func.count()).select_from(LabelStudioTask).where(
-        LabelStudioTask.link_id == link.id, LabelStudioTask.external_id > 0, is_for_people()
-    )  # fmt: skip
     annotation = LabelStudioAnnotation
     became = select(func.count(annotation.example_id), func.count(annotation.vote_id), func.count(annotation.problem))
     examples, votes, problems = session.execute(became.where(*read)).one()
-    return ProjectCounts(session.scalars(sent).one(), len(unsent_tasks(session, link)), examples, votes, problems)
+    return ProjectCounts(count_sent(session, link), len(unsent_tasks(session, link)), examples, votes, problems)
 
 
 def _current(

@@ -6,8 +6,8 @@ from datetime import datetime
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, func, or_, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Select, String, and_, cast, func, literal, or_, select, update
+from sqlalchemy.orm import Session, aliased
 
 from round_manager.labelstudio.port import LabelStudio, id_pages
 from round_manager.labelstudio.projects import lock_link
@@ -34,6 +34,7 @@ from templates.rows import Context as PackContext
 
 ROWS_AT_ONCE = 500
 TASKS_PER_PAGE = 500
+_RETURNED = "returned:"
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Unsent:
     label: str | None
     context: PackContext | None
     fields: Mapping[str, Any] | None
+    returned: Mapping[str, str] | None = None
 
 
 def plan_creation(session: Session, link: LabelStudioLink, spec: TaskSpec, *, now: datetime) -> int:
@@ -124,6 +126,42 @@ def plan_validation(session: Session, link: LabelStudioLink, *, now: datetime) -
     return len(new)
 
 
+def plan_return(
+    session: Session, refused: LabelStudioAnnotation, returned: Mapping[str, str], *, now: datetime
+) -> None:
+    """Plan a task that returns a refused submission with its text and the reason; once for each annotation."""
+    task, key = session.get_one(LabelStudioTask, refused.label_studio_task_id), returned_key(refused)
+    mine = (LabelStudioTask.link_id == refused.link_id, LabelStudioTask.key == key)
+    known = session.scalar(select(LabelStudioTask).where(*mine))
+    if known is None:
+        known = LabelStudioTask(
+            link_id=task.link_id, key=key, context_id=task.context_id, label=task.label, created_at=now
+        )
+        session.add(known)
+    known.returned = dict(returned)
+    session.flush()
+
+
+def returned_key(refused: LabelStudioAnnotation) -> str:
+    """Return the key of the task that returns a refused submission."""
+    return f"{_RETURNED}{refused.id}"
+
+
+def needless_returns(session: Session, link: LabelStudioLink) -> Sequence[LabelStudioTask]:
+    """Return the tasks that return a submission which was corrected in its place, unless someone worked on them."""
+    task, refused, read = LabelStudioTask, aliased(LabelStudioAnnotation), aliased(LabelStudioAnnotation)
+    corrected = select(refused.id).where(
+        refused.link_id == link.id,
+        refused.example_id.is_not(None),
+        task.key == literal(_RETURNED) + cast(refused.id, String),
+    )
+    worked_on = select(read.id).where(read.label_studio_task_id == task.id)
+    found = select(task).where(
+        task.link_id == link.id, task.returned.is_not(None), is_active(), corrected.exists(), ~worked_on.exists()
+    )
+    return session.scalars(found.order_by(task.id)).all()
+
+
 def unsent_tasks(session: Session, link: LabelStudioLink) -> list[Unsent]:
     """Return the planned tasks that are not known to be in Label Studio; oldest first."""
     if not _takes(live_round(session, link.task_id), link.kind):
@@ -150,6 +188,7 @@ def unsent_tasks(session: Session, link: LabelStudioLink) -> list[Unsent]:
             task.label,
             pack_context(context) if context else None,
             example.fields if example else None,
+            task.returned,
         )
         for task, context, example in session.execute(waiting)
     ]
@@ -228,6 +267,14 @@ def newest_sent(session: Session, link: LabelStudioLink) -> LabelStudioTask | No
     """Return the task that was sent last, which identifies a project as ours."""
     sent = select(LabelStudioTask).where(LabelStudioTask.link_id == link.id, LabelStudioTask.external_id > 0)
     return session.scalar(sent.order_by(LabelStudioTask.external_id.desc()).limit(1))
+
+
+def count_sent(session: Session, link: LabelStudioLink) -> int:
+    """Return the number of tasks for people that exist in Label Studio."""
+    sent = select(func.count()).select_from(LabelStudioTask)
+    return session.scalars(
+        sent.where(LabelStudioTask.link_id == link.id, LabelStudioTask.external_id > 0, is_for_people())
+    ).one()
 
 
 def submitted_on(session: Session, link: LabelStudioLink, numbers: Sequence[int]) -> dict[int, Example]:

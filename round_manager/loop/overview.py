@@ -25,9 +25,11 @@ from round_manager.models import (
     Hit,
     HitKind,
     HitStatus,
+    LabelStudioAnnotation,
     LabelStudioLink,
     LabelStudioTask,
     LedgerEntry,
+    Origin,
     ProjectKind,
     Round,
     RoundStatus,
@@ -154,6 +156,7 @@ def _queues(session: Session, task: Task, round: Round, tallies: dict[Any, int])
         "payments_in_doubt": _payments_of(session, task.id, EntryState.SENT),
         "held_for_a_person": held_for_a_person(session, task.id),
         "unsent_to_label_studio": _unsent_to_label_studio(session, task.id),
+        "refused_in_label_studio": _refused_in_label_studio(session, round),
     }
 
 
@@ -235,3 +238,24 @@ def _unsent_to_label_studio(session: Session, task_id: int) -> int:
         .where(LabelStudioTask.external_id.is_(None), LabelStudioLink.task_id == task_id)
     )
     return session.scalar(wanted) or 0
+
+
+def _refused_in_label_studio(session: Session, round: Round) -> int:
+    """Return the number of submissions and votes that were refused since the round was opened."""
+    if round.opened_at is None:
+        return 0
+    annotation = LabelStudioAnnotation
+    refused = (
+        select(func.count())
+        .select_from(annotation)
+        .join(LabelStudioLink, LabelStudioLink.id == annotation.link_id)
+        .where(
+            LabelStudioLink.task_id == round.task_id,
+            annotation.origin == Origin.THEIRS,
+            annotation.problem.is_not(None),
+            annotation.example_id.is_(None),
+            annotation.vote_id.is_(None),
+            annotation.changed_at >= round.opened_at,
+        )
+    )
+    return session.scalar(refused) or 0

@@ -2,6 +2,7 @@
 
 import enum
 from datetime import datetime
+from typing import Any
 
 from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
@@ -73,6 +74,10 @@ class LabelStudioTask(table.Numbered):
     # Empty until Label Studio has created it.
     external_id: Mapped[int | None] = mapped_column(default=None)
     created_at: Mapped[datetime]
+    # The outcome of its submission that was written to it last.
+    outcome: Mapped[str | None] = mapped_column(LimitedText(40), default=None)
+    # For a task that returns a refused submission: the texts by field, and the reason.
+    returned: Mapped[dict[str, Any] | None] = mapped_column(default=None)
 
 
 class LabelStudioAnnotation(table.Numbered):

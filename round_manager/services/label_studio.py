@@ -11,6 +11,7 @@ from round_manager.audit import note
 from round_manager.errors import TaskError
 from round_manager.labelstudio import connection, projects
 from round_manager.labelstudio.crowd_upload import CrowdUpload, upload_crowd_work
+from round_manager.labelstudio.outcomes import write_outcomes
 from round_manager.labelstudio.port import LabelStudio
 from round_manager.labelstudio.predictions import PredictionResult, predict_tasks
 from round_manager.labelstudio.push import Progress, PushResult, fill_projects
@@ -35,10 +36,11 @@ class PackChanged(TaskError):
 
 @dataclass(frozen=True)
 class TaskSync:
-    """What was read from a task's projects, and what crowd work was uploaded to them."""
+    """What was read from a task's projects, what crowd work was uploaded, and how many outcomes were written back."""
 
     read: SyncResult
     crowd: CrowdUpload
+    outcomes: int = 0
 
 
 def connect_task(
@@ -66,8 +68,13 @@ def connect_task(
 def push_task(
     context: ServiceContext, actor: Actor, label_studio: LabelStudio, task: str, *, progress: Progress = _no_progress
 ) -> PushResult:
-    """Send contexts to write for and examples to check; each becomes one task in Label Studio."""
-    return fill_projects(context.store, label_studio, task, context.clock, progress)
+    """Send contexts to write for and examples to check; each becomes one task in Label Studio.
+
+    Authors skip the checks of their own examples at once.
+    """
+    sent = fill_projects(context.store, label_studio, task, context.clock, progress)
+    write_outcomes(context.store, label_studio, task, context.clock)
+    return sent
 
 
 def sync_task(
@@ -80,13 +87,21 @@ def sync_task(
     from_start: bool = False,
     until_done: bool = False,
 ) -> TaskSync:
-    """Read new annotations as examples and votes, and upload crowd work; `until_done` uploads the whole queue."""
+    """Read new annotations as examples and votes, write outcomes back, and upload crowd work.
+
+    `until_done` writes all outcomes and uploads the whole queue.
+    """
+    store, clock = context.store, context.clock
     try:
-        read = read_projects(context.store, label_studio, task, judge, context.clock, from_start=from_start)
+        read = read_projects(store, label_studio, task, judge, clock, from_start=from_start)
+        outcomes = written = write_outcomes(store, label_studio, task, clock)
+        while until_done and written:
+            written = write_outcomes(store, label_studio, task, clock)
+            outcomes += written
     finally:
         # Even if a model cannot be loaded, crowd work is shown.
-        crowd = upload_crowd_work(context.store, label_studio, task, context.clock, until_done=until_done)
-    return TaskSync(read, crowd)
+        crowd = upload_crowd_work(store, label_studio, task, clock, until_done=until_done)
+    return TaskSync(read, crowd, outcomes)
 
 
 def send_predictions(

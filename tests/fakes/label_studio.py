@@ -160,6 +160,22 @@ class FakeLabelStudio:
         self._done("add_tasks")
         return made
 
+    def set_values(self, project_id: int, task_id: int, values: Mapping[str, str]) -> bool:
+        self._call("set_values", changes=True)
+        task = next((one for one in self._of(project_id) if one.id == task_id), None)
+        if task is not None:
+            self.tasks[task_id] = replace(task, data={**task.data, **values}, changed_at=self.tick())
+        self._done("set_values")
+        return task is not None
+
+    def skip_for(self, project_id: int, task_id: int, user_id: int) -> bool:
+        self._call("skip_for", changes=True)
+        task = next((one for one in self._of(project_id) if one.id == task_id), None)
+        if task is not None and all(one["completed_by"] != user_id for one in task.annotations):
+            self.annotate(task_id, [], user=user_id, was_cancelled=True)
+        self._done("skip_for")
+        return task is not None
+
     def delete_unannotated(self, project_id: int, numbers: Sequence[int]) -> set[int]:
         self._call("delete_unannotated", changes=True)
         there = {task.id for task in self._of(project_id) if task.id in numbers}

@@ -35,7 +35,7 @@ def test_a_confirmed_example_is_uploaded_as_submitted(campaign: Campaign) -> Non
     (task,) = campaign.uploaded_tasks()
     context = campaign.reload(example).fields["prompt"]
     title = campaign.spec.label_title(str(example.label))
-    assert {name: task.data[name] for name in task.data if name != WORKER_FIELD} == {
+    assert {name: value for name, value in task.data.items() if value and name != WORKER_FIELD} == {
         "prompt": context, "target": example.label, "target_title": title,
     }  # fmt: skip
     (annotation,) = task.annotations

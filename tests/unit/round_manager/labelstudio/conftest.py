@@ -10,6 +10,7 @@ import pytest
 
 from round_manager.database.store import Store
 from round_manager.labelstudio.connection import ConnectedProjects, ConnectionOptions, connect_projects
+from round_manager.labelstudio.outcomes import write_outcomes
 from round_manager.labelstudio.projects import find_link
 from round_manager.labelstudio.push import PushResult, fill_projects
 from round_manager.labelstudio.status import LabelStudioStatus, find_status
@@ -59,6 +60,9 @@ class World:
     def sync(self) -> SyncResult:
         return read_projects(self.store, self.studio, self.name, self.judge, self.clock)
 
+    def write_outcomes(self) -> int:
+        return write_outcomes(self.store, self.studio, self.name, self.clock)
+
     def status(self) -> LabelStudioStatus:
         return find_status(self.store, self.studio, self.name)
 
@@ -76,6 +80,10 @@ class World:
         """Every row of a table."""
         with self.store.read() as session:
             return list(session.query(model).order_by(model.id))
+
+    def data(self, number: int) -> dict[str, Any]:
+        """Return the data of a task."""
+        return dict(self.studio.tasks[number].data)
 
     def written(self, text: str, **more: str | Span) -> list[Json]:
         """Return the annotation of a writer."""

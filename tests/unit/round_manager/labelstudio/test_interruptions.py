@@ -83,11 +83,19 @@ def test_a_whole_campaign_ends_the_same(worlds: Worlds) -> None:
     assert until_done(reaper, world.sync) > 5
     assert sorted(one.fields["text"] for one in world.rows(Example)) == [f"positive {place}" for place in range(3)]
     assert len(world.rows(LabelStudioAnnotation)) == 4
+    until_done(reaper, world.write_outcomes)
+    statuses = sorted(world.data(number)["status"] for number in world.tasks())
+    assert statuses[-4:] == ["not accepted", "pending", "pending", "pending"]
 
     until_done(reaper, world.push)
+    (returned,) = [number for number in world.tasks() if world.data(number)["status"] == "returned"]
+    assert world.data(returned)["reason"]
+    until_done(reaper, world.write_outcomes)
     checking = world.tasks(ProjectKind.VALIDATE)
     keys = [studio.tasks[number].key for number in checking]
     assert len(keys) == len(set(keys)) == 6
+    skipped = [[one["completed_by"] for one in studio.tasks[number].annotations] for number in checking]
+    assert skipped == [[7]] * 6
     for number in checking:
         studio.annotate(number, world.judged(label="negative"), user=10 + number)
     until_done(reaper, world.sync)

@@ -64,4 +64,4 @@ def test_a_connected_task_is_read_filled_and_pointed_at_the_live_round(worlds: W
     assert connected.follow(world.name) == f"{BACKEND}/tasks/{world.name}/rounds/1"
     assert connected.follow(world.name) is None
     world.studio.annotate(world.tasks()[0], world.written("a text"))
-    assert connected.read(world.name) == TaskSync(SyncResult(read=1, examples=1), CrowdUpload())
+    assert connected.read(world.name) == TaskSync(SyncResult(read=1, examples=1), CrowdUpload(), outcomes=1)
