@@ -83,8 +83,12 @@ def push(app: Application, task: str) -> None:
         sent = push_task(
             context, app.actor, app.label_studio(), task, progress=_steps(bar, f"Sending {task} to Label Studio")
         )
-    text = f"{task}: sent {sent.contexts} to write for and {sent.validations} to check"
-    text += f"; {sent.found} were there already" if sent.found else ""
+    if sent.known and not (sent.contexts or sent.validations or sent.found):
+        known = count(sent.known, "task is", "tasks are")
+        text = f"{task}: nothing to send; {known} in Label Studio already. A running manager sends them by itself"
+    else:
+        text = f"{task}: sent {sent.contexts} to write for and {sent.validations} to check"
+        text += f"; {sent.found} were there already" if sent.found else ""
     show({"task": task, **vars(sent)}, text + _cleared_text(sent.cleared))
 
 
@@ -109,7 +113,15 @@ def sync(app: Application, task: str | None, every: bool, from_start: bool, wher
                 synced = sync_task(
                     context, app.actor, label_studio, judge, name, from_start=from_start, until_done=True
                 )
-                rows.append({"task": name, **vars(synced.read), "crowd": vars(synced.crowd), "error": None})
+                rows.append(
+                    {
+                        "task": name,
+                        **vars(synced.read),
+                        "crowd": vars(synced.crowd),
+                        "outcomes": synced.outcomes,
+                        "error": None,
+                    }
+                )
             except CodedError as error:
                 if not every:
                     raise
@@ -199,6 +211,8 @@ def _sync_text(row: dict[str, Any]) -> str:
     if crowd["refused"]:
         refused = count(crowd["refused"], "crowd submission was", "crowd submissions were")
         text += f"; {refused} refused, see `outfox labelstudio status {row['task']}`"
+    if row["outcomes"]:
+        text += f"; wrote {count(row['outcomes'], 'outcome')} back"
     if row["left"]:
         text += f"; {row['left']} wait for an open round: `outfox round open {row['task']}`"
     return text + _cleared_text(row["cleared"])
