@@ -1,8 +1,8 @@
-"""Outcomes: what became of a submission is written to its task in Label Studio, where its author finds it.
+"""Outcomes: the result of a submission is written to its task in Label Studio, where its author finds it.
 
 In the creation project: status, reason, text and verdict, and the votes once they have decided. In the validation
-project: why a vote was refused; and authors skip the checks of their own examples, so that they are not asked. A task
-remembers what was written last, so that nothing is written twice and a change is found by one query.
+project: why a vote was refused. Authors also skip the checks of their own examples, so that they are not asked. A row
+remembers what was written last, so that nothing is written twice and one query finds the changes.
 """
 
 from collections.abc import Mapping
@@ -40,7 +40,7 @@ from templates.payloads import outcome_values
 # So that a long queue of one task does not keep the others waiting.
 OUTCOMES_PER_RUN = 100
 NOT_ACCEPTED = "not accepted"
-# Later votes cannot be influenced any more.
+# From now on, no vote can be influenced.
 DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
 
 Values = Mapping[str, str]

@@ -41,6 +41,8 @@ def test_connect_push_sync_and_status(outfox_here: Outfox, studio: Studio) -> No
         pushed = outfox_here("labelstudio", "push", "sentiment", "--json")
         assert json.loads(pushed.out)["contexts"] == 72
         assert "72 of 72" in pushed.err or "done in" in pushed.err
+        again = json.loads(outfox_here("labelstudio", "push", "sentiment", "--json").out)
+        assert (again["contexts"], again["known"]) == (0, 72)
         told = outfox_here("labelstudio", "status", "sentiment")
     assert told.code == 0
     assert "Connected at" in told.out
@@ -49,7 +51,7 @@ def test_connect_push_sync_and_status(outfox_here: Outfox, studio: Studio) -> No
     synced = outfox_here("labelstudio", "sync", "--all", "--json")
     nothing = {"sent": 0, "found": 0, "refused": 0}
     read = {"task": "sentiment", "read": 0, "examples": 0, "votes": 0, "problems": 0, "left": 0, "cleared": 0}
-    assert json.loads(synced.out) == [{**read, "crowd": nothing, "error": None}]
+    assert json.loads(synced.out) == [{**read, "crowd": nothing, "outcomes": 0, "error": None}]
     assert studio.get(f"projects/{project}")["task_number"] == 72
     assert studio.server.token not in told.out + told.err + made.out + made.err
 

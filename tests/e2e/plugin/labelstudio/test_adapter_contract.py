@@ -42,7 +42,7 @@ class StudioUnderTest:
         return self.studio.create_project(project_settings(PACK, template)).id
 
     def tasks(self, project: int, count: int) -> list[int]:
-        data = {"prompt": "p", "target": "positive", "target_title": "Positive"}
+        data = {"prompt": "p", "target": "positive", "target_title": "Positive", "sentence": ""}
         made = [{"data": data, "meta": {TASK_KEY: f"key:{number}"}} for number in range(count)]
         return self.studio.add_tasks(project, made)
 
@@ -127,6 +127,31 @@ def test_annotated_tasks_are_not_deleted(tested: StudioUnderTest) -> None:
     assert [one.id for one in tested.studio.changed_tasks(project, None).tasks] == [annotated]
 
 
+def test_values_of_a_task_are_set_and_no_others(tested: StudioUnderTest) -> None:
+    project = tested.project()
+    first, second = tested.tasks(project, 2)
+    assert tested.studio.set_values(project, first, {"status": "pending", "target": "positive"})
+    data = {task.id: task.data for task in tested.studio.tasks_after(project).tasks}
+    assert (data[first]["status"], data[first]["prompt"]) == ("pending", "p")
+    assert "status" not in data[second]
+    assert not tested.studio.set_values(project, second + 1000, {"status": "pending"})
+
+
+def test_a_task_that_is_skipped_for_a_user_is_open_for_others_and_can_be_deleted(tested: StudioUnderTest) -> None:
+    project = tested.project()
+    skipped, annotated = tested.tasks(project, 2)
+    tested.annotate(annotated)
+    for task in (skipped, skipped, annotated):
+        assert tested.studio.skip_for(project, task, 1)
+    found = {
+        task.id: [one["was_cancelled"] for one in task.annotations] for task in tested.studio.tasks_after(project).tasks
+    }
+    assert found[skipped] == [True]
+    assert tested.studio.changed_tasks(project, None).total == 1
+    assert not tested.studio.skip_for(project, annotated + 1000, 1)
+    assert tested.studio.delete_unannotated(project, [skipped, annotated]) == {annotated}
+
+
 def test_changed_tasks_are_annotated_and_ordered_by_change(tested: StudioUnderTest) -> None:
     project = tested.project()
     first, second, third, skipped, _untouched = tested.tasks(project, 5)
@@ -147,7 +172,8 @@ def test_changed_tasks_are_annotated_and_ordered_by_change(tested: StudioUnderTe
 
 def test_uploaded_crowd_work_is_not_among_the_changed_tasks(tested: StudioUnderTest) -> None:
     project = tested.project()
-    data = {"prompt": "p", "target": "positive", "target_title": "Positive", WORKER_FIELD: "somebody"}
+    data = {"prompt": "p", "target": "positive", "target_title": "Positive", "sentence": ""}
+    data[WORKER_FIELD] = "somebody"
     result = results(read_elements(PACK.create_xml, "create.xml"), {"text": "theirs"})
     made = {"data": data, "meta": {TASK_KEY: "crowd:1"}, "annotations": [{"result": result, "ground_truth": False}]}
     (crowds,) = tested.studio.add_tasks(project, [made])
@@ -166,7 +192,7 @@ def test_a_refused_task_refuses_the_whole_batch(tested: StudioUnderTest) -> None
     project = tested.project()
     if isinstance(tested.studio, FakeLabelStudio):
         tested.studio.refuses = lambda task: "prompt" not in task["data"]
-    good = {"prompt": "p", "target": "positive", "target_title": "Positive"}
+    good = {"prompt": "p", "target": "positive", "target_title": "Positive", "sentence": ""}
     with pytest.raises(LabelStudioRefused):
         tested.studio.add_tasks(project, [{"data": good}, {"data": {"target": "positive"}}])
     assert tested.studio.tasks_after(project).total == 0

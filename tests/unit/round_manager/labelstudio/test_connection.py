@@ -1,13 +1,22 @@
 """Connecting a task: made once, kept up to date, and what belongs to others left alone."""
 
+from dataclasses import replace
+
 import pytest
 
 from common.errors import Hint
 from round_manager.errors import TaskNotFound
 from round_manager.labelstudio.port import BackendAuth, MlBackendUnreachable, ProjectNotFound, Webhook
-from round_manager.labelstudio.projects import WEBHOOK_HEADER, is_webhook_secret, lock_link, webhook_secret
+from round_manager.labelstudio.projects import (
+    WEBHOOK_HEADER,
+    is_webhook_secret,
+    lock_link,
+    project_settings,
+    webhook_secret,
+)
 from round_manager.models import Example, LabelStudioAnnotation, LabelStudioTask, ProjectKind
 from templates import find_pack
+from templates.payloads import TEMPLATES
 from tests.fakes.label_studio import FakeLabelStudio, Killed
 from tests.unit.round_manager.labelstudio.conftest import BACKEND, SECRETS, WEB, Worlds
 
@@ -27,6 +36,16 @@ def test_connecting_makes_two_projects_with_webhooks_and_one_backend(worlds: Wor
         assert seen.webhook.url == f"{WEB}/webhooks/label-studio/sentiment"
         assert seen.webhook.headers == {WEBHOOK_HEADER: webhook_secret(SECRETS, "sentiment")}
         assert not seen.webhook.payload
+
+
+def test_validators_get_a_description_of_their_own() -> None:
+    pack = find_pack("sentiment")
+    texts = [project_settings(pack, template)["description"] for template in TEMPLATES]
+    assert texts[0] == pack.spec.description
+    assert texts[1] not in ("", texts[0])
+    validation = pack.spec.validation.model_copy(update={"description": "Judge each sentence."})
+    own = replace(pack, spec=pack.spec.model_copy(update={"validation": validation}))
+    assert project_settings(own, "validate")["description"] == "Judge each sentence."
 
 
 @pytest.mark.parametrize("auth", [None, BackendAuth("user", "word")])

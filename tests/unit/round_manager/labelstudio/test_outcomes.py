@@ -7,7 +7,10 @@ from round_manager.labelstudio.outcomes import NOT_ACCEPTED
 from round_manager.labelstudio.port import LabelStudioRefused, LabelStudioUnavailable
 from round_manager.labelstudio.push import RETURNED, PushResult
 from round_manager.labelstudio.sync import SyncResult
+from round_manager.loop.overview import task_overview
 from round_manager.models import ExampleStatus, LabelStudioTask, ProjectKind
+from round_manager.tasks.tasks import find_task
+from tests.fakes.clock import NOON
 from tests.unit.round_manager.labelstudio.conftest import World, Worlds
 from tests.unit.round_manager.labelstudio.test_push_stale_checks import becomes
 
@@ -49,6 +52,9 @@ def test_an_examples_task_shows_its_status_and_verdict_and_votes_only_after_the_
 def test_a_refused_submission_is_marked_and_returned_with_its_text_and_the_reason(worlds: Worlds) -> None:
     world = worlds()
     number, returned = refused(world)
+    with world.store.read() as session:
+        queues = task_overview(session, find_task(session, world.name), now=NOON).queues
+    assert queues["refused_in_label_studio"] == 1
     assert world.write_outcomes() == 1
     marked, back = world.data(number), world.data(returned)
     assert (marked["status"], back["status"]) == (NOT_ACCEPTED, RETURNED)
