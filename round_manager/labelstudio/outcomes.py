@@ -178,7 +178,7 @@ def _due_skips(session: Session, link: LabelStudioLink, most: int) -> list[_Outc
     return [
         _Outcome(row, number, _SKIPPED, {}, int(user.removeprefix(users)))
         for row, number, user in session.execute(due)
-        if user.removeprefix(users).isdecimal()
+        if number and user.removeprefix(users).isdecimal()
     ]
 
 
