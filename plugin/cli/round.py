@@ -1,6 +1,7 @@
 """`outfox round`: open, pause, resume and close rounds, set their budget, list and show them."""
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -8,17 +9,20 @@ from rich.console import Group, RenderableType
 
 from common.errors import Hint
 from common.text import count, dollars
+from plugin.cli.crowd_context import announce, confirm
 from plugin.cli.gold import withheld
 from plugin.cli.output import data_command, data_table, show, table, when
-from plugin.cli.parameters import DOLLARS, REGISTRY, TIMEOUT, WHY, round_option
+from plugin.cli.parameters import DOLLARS, DRY_RUN, REGISTRY, TIMEOUT, WHY, YES, round_option
 from plugin.cli.progress import ProgressBar
 from plugin.cli.round_results import freeze, metrics, verify
 from plugin.cli.round_suspects import suspects
 from plugin.cli.round_validation import aggregate, decide, flags
 from plugin.hints import advice_for, hint_data, with_command
+from plugin.settings import Settings
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
+    from round_manager.loop.quote import OpeningQuote
     from round_manager.loop.waiting import WaitReason
     from round_manager.models import AuditEntry
     from round_manager.services.context import ServiceContext
@@ -34,6 +38,11 @@ NOT_SERVED = (
 )
 LISTED = ("round", "status", "versions", "opened", "examples", "fooled", "attempts")
 ROUND = round_option("the live round, else the newest")
+IN_HOUSE = click.option(
+    "--in-house/--crowd",
+    default=None,
+    help="Label Studio only: nothing is posted or paid. Default: as the round before; the first one is for the crowd.",
+)
 
 
 @click.group("round")
@@ -54,30 +63,54 @@ for command in (aggregate, decide, flags, freeze, metrics, suspects, verify, wit
     metavar="VERSION",
     help="A model version to play against; may be repeated. Default: the task's pinned versions, else the newest.",
 )
+@IN_HOUSE
 @WHY
 @TIMEOUT
 @REGISTRY
+@YES
+@DRY_RUN
 @data_command
 def open_next(
-    app: Application, task: str, versions: tuple[str, ...], why: str, timeout: float, where: str | None
+    app: Application,
+    task: str,
+    versions: tuple[str, ...],
+    in_house: bool | None,
+    why: str,
+    timeout: float,
+    where: str | None,
+    yes: bool,
+    dry_run: bool,
 ) -> None:
     """Open the task's next round against pinned model versions; safe to repeat.
 
-    If the task is connected to Label Studio, its users get verdicts for this round from then on.
+    First, what will be posted on the crowd and reserved for it is shown. Nothing of an in-house round is posted: no
+    HITs, no quiz; it needs no budget. If the task is connected to Label Studio, its users get verdicts for this round
+    from then on.
 
     Exit code 3: not every serving process confirmed the versions; the round stays a draft.
     """
     from ml_backend.registry.rotation import wait_for_servers
-    from round_manager.services.rounds import open_round
+    from round_manager.services.rounds import open_round, quote_opening
 
+    with app.services() as services:
+        quote = quote_opening(services, task, marketplace=app.settings.crowd_name, in_house=in_house)
+    if dry_run:
+        text = quote_text(quote, app.settings) if quote else f"a round of {task} is live already"
+        show({"dry_run": True, "quote": quote_data(quote)}, Group(text, "nothing was opened, posted or reserved"))
+        return
+    confirm_opening(quote, app.settings, yes=yes)
     with app.services() as services, ProgressBar() as progress:
         models = app.model_deployment(timeout=timeout, registry=where, progress=progress)
-        opened = open_round(services, app.actor, task, versions, models=models, reason=why)
+        # The quote's choice, so that what was confirmed is what is opened.
+        chosen = quote.in_house if quote else in_house
+        opened = open_round(services, app.actor, task, versions, models=models, reason=why, in_house=chosen)
         servers = [one.name for one in wait_for_servers(models.registry, task, min(timeout, SECONDS_TO_LOAD))]
         followed = _follow(app, services, task)
     data = {"task": task, "round": opened.number, "versions": list(opened.versions), "already": opened.already}
+    data |= {"in_house": opened.in_house}
     state = "is open already" if opened.already else "is open"
-    text = f"round {opened.number} of {task} {state}, against {', '.join(opened.versions)}"
+    in_label_studio = " in-house" if opened.in_house else ""
+    text = f"round {opened.number} of {task} {state}{in_label_studio}, against {', '.join(opened.versions)}"
     if opened.paused:
         text = with_command(f"{text}; it is paused", Hint("resume_round", task=task))
     lines = [text, "" if servers else NOT_SERVED.format(task=task), followed]
@@ -210,11 +243,49 @@ def _pause_data(task: str, done: "RoundPaused") -> dict[str, Any]:
     return {"task": task, "round": one.number, "status": one.status.value, "paused": one.paused_at is not None}
 
 
+def confirm_opening(quote: "OpeningQuote | None", settings: Settings, *, yes: bool) -> None:
+    """Show what opening the round leads to, and continue only if the user agrees; a free round needs no agreement."""
+    if quote is None:
+        return
+    announce(quote_text(quote, settings))
+    if quote.spends:
+        confirm(f"open round {quote.round} of {quote.task}, which may cost {dollars(quote.most_cents)}?", yes=yes)
+
+
+def quote_data(quote: "OpeningQuote | None") -> dict[str, Any] | None:
+    """Return a quote as JSON-compatible data."""
+    return asdict(quote) if quote else None
+
+
+def quote_text(quote: "OpeningQuote", settings: Settings) -> RenderableType:
+    """Return what opening a round leads to."""
+    until = f"{count(quote.target_fooling, 'validated fooling example')}, or {count(quote.days, 'day')}"
+    rows = [("until", until), ("contexts", f"{quote.contexts:,}")]
+    if quote.in_house:
+        rows.append(("who works on it", "people in Label Studio only: no HITs, no quiz, no pay"))
+    elif not quote.spends:
+        rows.append(("posted", "no HITs: pay.create_cents in task.yaml is 0"))
+    else:
+        by = "by the manager" if settings.has_crowd_keys else "once a manager has access keys; none are set here"
+        rows += [
+            ("posted first", f"HITs: {quote.first}; {by}"),
+            ("reserved for them", f"{dollars(quote.reserved_cents)}, fees and possible bonuses included"),
+            ("in all, at most", f"{dollars(quote.most_cents)}; `--in-house` posts nothing"),
+        ]
+    return table(("", f"round {quote.round} of {quote.task}"), rows)
+
+
+def round_state(status: str, *, in_house: bool, paused: bool) -> str:
+    """Return the state of a round for a table, as in `open, in-house, paused`."""
+    return ", ".join([status, *(["in-house"] if in_house else []), *(["paused"] if paused else [])])
+
+
 def summary_data(one: "RoundSummary") -> dict[str, Any]:
     """Return a round as JSON-compatible data."""
     return {
         "round": one.round.number,
         "status": one.round.status.value,
+        "in_house": one.round.in_house,
         "opened": one.round.opened_at,
         "closes": one.round.closes_at,
         "versions": list(one.versions),
@@ -271,7 +342,7 @@ def _details_data(task: str, found: "RoundDetails") -> dict[str, Any]:
 def _details_text(task: str, found: "RoundDetails") -> list[RenderableType]:
     one, had = found.round, found.collected
     facts = [
-        ("status", f"{one.status.value}, paused" if one.paused_at else one.status.value),
+        ("status", round_state(one.status.value, in_house=one.in_house, paused=one.paused_at is not None)),
         ("against", ", ".join(found.versions)),
         ("opened", when(one.opened_at)),
         ("closes", when(one.closes_at) if one.status.value == "open" else ""),

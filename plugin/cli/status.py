@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from common.errors import Hint
 from common.text import count, dollars
 from plugin.cli.output import data_command, show, table, when
-from plugin.cli.round import reasons_data, warnings_data
+from plugin.cli.round import reasons_data, round_state, warnings_data
 from plugin.hints import NO_TASKS, with_command
 from plugin.wiring import Application
 
@@ -119,7 +119,7 @@ def _texts(overview: "Overview", outbox: int, now: datetime) -> Iterator[Rendera
 
 
 def _row(one: "TaskOverview") -> tuple[object, ...]:
-    state = f"{one.status}, paused" if one.paused else one.status
+    state = round_state(one.status, in_house=one.in_house, paused=one.paused)
     share = one.vmer.share
     vmer = "" if share is None else f"{share:.1%} ({one.vmer.low:.1%} to {one.vmer.high:.1%})"
     money = (dollars(one.round_money.sent_cents), dollars(one.round_money.owed_cents))

@@ -130,6 +130,9 @@ def check_request(session: Session, round: Round, request: HitRequest, *, now: d
     spec, task = spec_of(round), session.get_one(Task, round.task_id).name
     if round.paused_at is not None:
         raise HitsNotAllowed(f"round {round.number} of {task} is paused", hint=Hint("resume_round", task=task))
+    if round.in_house:
+        problem = f"round {round.number} of {task} is in-house: nothing of it is posted on a crowd"
+        raise HitsNotAllowed(f"{problem}; close it, and open the next one for the crowd")
     if request.expires_at <= now:
         raise HitsNotAllowed("the HITs would expire before they are posted; choose a later end")
     if request.kind is HitKind.QUIZ and spec.quiz is None:

@@ -169,6 +169,8 @@ def _end_of_writing(session: Session, round: Round, now: datetime) -> str:
         return f"the target is reached: {found:,} validated fooling examples of {round.target_fooling:,}"
     if round.closes_at is not None and round.closes_at <= now:
         return f"its time was over on {when(round.closes_at)}"
+    if round.in_house:
+        return ""
     least, free = least_cents(spec_of(round), planning_fees(session)), free_cents(session, round)
     # Money that is reserved for HITs may be released, and their examples may still reach the target.
     if free < least and not is_writing(session, round):

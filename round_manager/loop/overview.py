@@ -58,6 +58,7 @@ class TaskOverview:
     round: int
     status: str
     paused: bool
+    in_house: bool
     target_fooling: int
     collected: int
     fooled: int
@@ -91,6 +92,7 @@ def task_overview(session: Session, task: Task, *, now: datetime, has_marketplac
         round=round.number,
         status=round.status.value,
         paused=round.paused_at is not None,
+        in_house=round.in_house,
         target_fooling=round.target_fooling,
         collected=sum(counted.values()),
         fooled=sum(number for (_, fooled), number in counted.items() if fooled),
@@ -108,7 +110,8 @@ def task_overview(session: Session, task: Task, *, now: datetime, has_marketplac
 def round_warnings(session: Session, round: Round, *, has_marketplace: bool) -> list[WaitReason]:
     """Return what does not stop a round but lowers the quality of its data: too little gold for worker pages."""
     spec, name = spec_of(round), session.get_one(Task, round.task_id).name
-    has_pages = _has_hits(session, round) or (has_marketplace and spec.pay.validate_cents > 0)
+    is_posted = has_marketplace and spec.pay.validate_cents > 0 and not round.in_house
+    has_pages = _has_hits(session, round) or is_posted
     if round.status is RoundStatus.CLOSED or not spec.validation.gold_rate or not has_pages:
         return []
     live = gold_counts(session, round.task_id).live
@@ -124,6 +127,9 @@ def missing_intake(session: Session, round: Round, *, has_marketplace: bool) -> 
     if round.status is not RoundStatus.OPEN or project_of(session, round, ProjectKind.CREATE):
         return None
     name, is_paid = session.get_one(Task, round.task_id).name, spec_of(round).pay.create_cents > 0
+    if round.in_house:
+        text = "no examples can arrive: the round is in-house, and the task has no Label Studio project"
+        return WaitReason(text, Hint("connect_label_studio", task=name))
     # If HITs were posted, another machine has the keys.
     if _has_hits(session, round) or (has_marketplace and is_paid):
         return None

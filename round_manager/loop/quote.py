@@ -1,6 +1,6 @@
 """Quotes: what HITs would cost at most, and whether the account covers them, before anything is reserved or posted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from sqlalchemy.orm import Session
@@ -9,13 +9,15 @@ from common.errors import Hint
 from common.text import dollars
 from crowd.errors import InsufficientFunds
 from crowd.port import Crowd
+from crowd.profile import FeeSchedule
 from round_manager.crowd.hit_planning import HitCost, HitRequest, check_request, cost_of, order_terms
 from round_manager.errors import HitsNotAllowed, RoundNotOpen
-from round_manager.loop.supply import pages_to_validate
-from round_manager.loop.supply_facts import lacking_votes, places_out
-from round_manager.models import HitKind, Round, Task, spec_of
+from round_manager.loop.supply import MOST_BATCHES, Supply, pages_to_validate, plan_supply
+from round_manager.loop.supply_facts import SupplyFacts, find_facts, lacking_votes, places_out
+from round_manager.models import HitKind, Round, RoundStatus, Task, spec_of
 from round_manager.money.bonuses import most_bonuses
-from round_manager.money.budget import BudgetFigures, figures
+from round_manager.money.budget import BudgetFigures, figures, free_cents
+from round_manager.money.prices import planning_fees
 from round_manager.tasks.rounds import live_round
 from templates import TaskSpec
 
@@ -67,6 +69,67 @@ class Quote:
         if self.at_once_cents > self.account_cents:
             needs = f"posting needs {dollars(self.at_once_cents)} at once"
             raise InsufficientFunds(f"the account has {dollars(self.account_cents)}, and {needs}; add funds")
+
+
+@dataclass(frozen=True)
+class OpeningQuote:
+    """What opening a draft leads to: the HITs of the first posting, what is reserved for them, and the most of all.
+
+    More HITs follow until the target is reached or `most_cents` are bound. An in-house round costs nothing.
+    """
+
+    task: str
+    round: int
+    in_house: bool
+    target_fooling: int
+    days: int
+    contexts: int
+    first: Supply
+    reserved_cents: int
+    most_cents: int
+
+    @property
+    def spends(self) -> bool:
+        """Whether anything can be posted on a crowd."""
+        return bool(self.first)
+
+
+def opening_quote(
+    session: Session, task: Task, draft: Round, marketplace: str, *, contexts: int, now: datetime
+) -> OpeningQuote:
+    """Return what opening the draft would lead to; the crowd itself is not asked."""
+    spec, first, reserved = spec_of(draft), Supply(), 0
+    if not draft.in_house:
+        facts = replace(find_facts(session, draft, spec, marketplace, now=now), status=RoundStatus.OPEN)
+        first, reserved = _first_supply(spec, facts, planning_fees(session))
+    return OpeningQuote(
+        task=task.name,
+        round=draft.number,
+        in_house=draft.in_house,
+        target_fooling=draft.target_fooling,
+        days=spec.rounds.days,
+        contexts=contexts,
+        first=first,
+        reserved_cents=reserved,
+        most_cents=free_cents(session, draft) if first else 0,
+    )
+
+
+def _first_supply(spec: TaskSpec, facts: SupplyFacts, fees: FeeSchedule) -> tuple[Supply, int]:
+    """Return what the supply step plans before any work arrives, and what it reserves for it."""
+    reward, bonus = fees.reward(spec.pay.create_cents), fees.bonus(spec.pay.fooled_bonus_cents)
+    each = reward.total_cents + most_bonuses(spec, HitKind.CREATE) * bonus.total_cents
+    supply, reserved = Supply(), 0
+    for _ in range(MOST_BATCHES):
+        more = plan_supply(spec, facts, fees)
+        if not more:
+            break
+        cents = more.create * each
+        cents += more.quiz_places * fees.reward(spec.pay.quiz_cents, more.quiz_places).total_cents
+        supply, reserved = supply + more, reserved + cents
+        out = {HitKind.CREATE: supply.create, HitKind.QUIZ: supply.quiz_places}
+        facts = replace(facts, out=out, free_cents=facts.free_cents - cents)
+    return supply, reserved
 
 
 def request_for(

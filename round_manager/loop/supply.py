@@ -26,6 +26,8 @@ from templates import TaskSpec
 
 # At most this many HITs are planned in one transaction, because others wait for it.
 MOST_AT_ONCE = 200
+# HITs are planned in this many transactions at most; the rest is planned next time.
+MOST_BATCHES = 20
 MOST_OUT = 2_000
 # A worker should not have to write more of a round's examples than this.
 EXAMPLES_EACH = 10
@@ -69,8 +71,8 @@ def supply_round(session: Session, round: Round, crowd: Crowd, *, now: datetime)
 
 
 def wanted_supply(session: Session, round: Round, crowd: Crowd, *, now: datetime) -> Supply:
-    """Return what the round needs now; nothing if it is paused or over, and only votes after its end."""
-    if round.paused_at is not None or round.status not in (RoundStatus.OPEN, RoundStatus.VALIDATING):
+    """Return what the round needs now; nothing if it is in-house, paused or over, and only votes after its end."""
+    if round.in_house or round.paused_at is not None or round.status not in (RoundStatus.OPEN, RoundStatus.VALIDATING):
         return Supply()
     spec = spec_of(round)
     supply = plan_supply(spec, find_facts(session, round, spec, crowd.name, now=now), crowd.profile.fees)
@@ -180,7 +182,7 @@ def plan_recruits(session: Session, task: Task, crowd: Crowd, people: int, *, no
     The task's qualification must already be on the marketplace.
     """
     live = live_round(session, task.id)
-    if live is None or spec_of(live).quiz is None:
+    if live is None or live.in_house or spec_of(live).quiz is None:
         return []
     held = session.get_one(Round, live.id, with_for_update={"key_share": True}, populate_existing=True)
     known = people_lately(session, held, crowd.name, now=now) + places_out(session, held, crowd.name).get(

@@ -267,7 +267,8 @@ def _can_be_validated(session: Session, round: Round) -> bool:
     """Return whether more votes are possible: from Label Studio, or from HITs that the budget covers."""
     spec = spec_of(round)
     # No HITs are posted for votes that are not paid.
-    is_paid = spec.pay.validate_cents > 0 and free_cents(session, round) >= vote_cents(spec, planning_fees(session))
+    may_be_paid = spec.pay.validate_cents > 0 and not round.in_house
+    is_paid = may_be_paid and free_cents(session, round) >= vote_cents(spec, planning_fees(session))
     return is_paid or project_of(session, round, ProjectKind.VALIDATE) is not None
 
 

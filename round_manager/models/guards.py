@@ -109,6 +109,11 @@ ROUNDS: list[Trigger] = [
         "guard_round_closed", "round", "UPDATE OF target_fooling, closes_at", "a closed round is fixed",
         "OLD.status = 'closed'",
     ),
+    Guard(
+        "guard_round_in_house", "round", "UPDATE OF in_house",
+        "whether a round is in-house is fixed once it is open; choose it for the next round",
+        "OLD.status <> 'draft' AND NEW.in_house <> OLD.in_house",
+    ),
     Guard("guard_round_kept", "round", "DELETE", "only a draft round can be removed", "OLD.status <> 'draft'"),
     Guard(
         "guard_round_model_added", "round_model", "INSERT", "models are pinned while a round is a draft",

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint, false
 from sqlalchemy.orm import Mapped, mapped_column
 
 from common.errors import Hint
@@ -78,6 +78,7 @@ class Round(table.Numbered):
         table.together("validating", "status IN ('validating', 'closed')", "validating_at"),
         table.together("closed", "status = 'closed'", "closed_at"),
         table.check("in_order", "opened_at <= validating_at AND validating_at <= closed_at"),
+        table.truth("in_house"),
         table.check("paused", "paused_at IS NULL OR status IN ('open', 'validating')"),
         table.check("frozen", "frozen_at IS NULL OR status = 'closed'"),
         table.together("archived", "frozen_at IS NOT NULL", "archive_sha256"),
@@ -105,6 +106,8 @@ class Round(table.Numbered):
     frozen_at: Mapped[datetime | None] = mapped_column(default=None)
     archive_uri: Mapped[str | None] = mapped_column(default=None)
     archive_sha256: Mapped[str | None] = mapped_column(default=None)
+    # Only people in Label Studio work on it: nothing of it is posted on a crowd.
+    in_house: Mapped[bool] = mapped_column(default=False, server_default=false())
 
 
 class RoundModel(table.Table):

@@ -16,7 +16,7 @@ from round_manager.crowd.status import LiveHit, live_hits, planned
 from round_manager.errors import HitNotFound
 from round_manager.loop import quote as quotes
 from round_manager.loop.quote import Quote
-from round_manager.loop.supply import Supply, plan_recruits, supply_round, wanted_supply
+from round_manager.loop.supply import MOST_BATCHES, Supply, plan_recruits, supply_round, wanted_supply
 from round_manager.loop.supply_facts import unneeded_hits
 from round_manager.models import Hit, HitKind, HitStatus, Round, Task, spec_of
 from round_manager.money.budget import check_budget, figures
@@ -26,8 +26,6 @@ from round_manager.tasks.tasks import find_task
 
 EXPIRED = "expired with all of the task's HITs"
 BATCH = 64
-# HITs are planned in this many transactions at most; the rest is planned next time.
-MOST_SUPPLY_BATCHES = 20
 
 
 @dataclass(frozen=True)
@@ -160,7 +158,7 @@ def plan_supply(context: ServiceContext, actor: Actor, crowd: ConnectedCrowd, ta
     if spec_of(live).quiz is not None:
         crowd.access.qualification(found)
     supply = Supply()
-    for _ in range(MOST_SUPPLY_BATCHES):
+    for _ in range(MOST_BATCHES):
         with context.store.write() as session:
             more, _ = supply_round(session, session.get_one(Round, live.id), crowd.crowd, now=context.now())
         supply += more

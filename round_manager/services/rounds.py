@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
 
 from common.errors import Hint
 from ml_backend.registry.registry import Registry
@@ -10,12 +13,14 @@ from round_manager.learning.training_data import pending_training
 from round_manager.learning.training_jobs import running_job
 from round_manager.learning.versions import find_versions
 from round_manager.loop import lifecycle
+from round_manager.loop.quote import OpeningQuote, opening_quote
 from round_manager.loop.waiting import WaitReason, waiting
-from round_manager.models import Round, RoundStatus, spec_of
+from round_manager.models import Round, RoundStatus, Task, spec_of
 from round_manager.money import budget
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.model_versions import ModelDeployment, register_versions
 from round_manager.tasks import rounds
+from round_manager.tasks.contexts import count_contexts
 from round_manager.tasks.tasks import find_task
 
 
@@ -28,6 +33,7 @@ class RoundOpened:
     versions: tuple[str, ...]
     already: bool
     paused: bool = False
+    in_house: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,23 @@ class BudgetSet:
     free_cents: int
 
 
+def quote_opening(
+    context: ServiceContext, task: str, *, marketplace: str, in_house: bool | None = None
+) -> OpeningQuote | None:
+    """Return what opening the task's next round leads to; None if a round is live. Raise if it cannot be opened.
+
+    Without `in_house`, the round is in-house if the one before it was. Nothing is changed or sent.
+    """
+    now = context.now()
+    with context.store.dry_run() as session:
+        owner = find_task(session, task)
+        if rounds.live_round(session, owner.id) is not None:
+            return None
+        draft = _draft(session, owner, in_house=in_house, now=now)
+        contexts = count_contexts(session, owner.id)
+        return opening_quote(session, owner, draft, marketplace, contexts=contexts, now=now)
+
+
 def open_round(
     context: ServiceContext,
     actor: Actor,
@@ -67,29 +90,38 @@ def open_round(
     *,
     models: ModelDeployment,
     reason: str = "",
+    in_house: bool | None = None,
 ) -> RoundOpened:
     """Open the task's next round against these versions, else the pinned ones, else the newest.
+
+    Without `in_house`, the round is in-house if the one before it was.
 
     Versions are registered, pinned for every serving process, and only then is the round opened. Each step can be
     repeated, so a killed process is repaired by calling this again. The database decides: if it says that the round is
     open, its versions are pinned again and nothing else changes.
     """
-    round, pinned = _position(context, task)
+    round, pinned = _position(context, task, in_house=in_house)
     chosen = tuple(versions) or pinned or _default_versions(models.registry, task, round.number)
     if pinned:
         if chosen != pinned:
             text = f"round {round.number} of {task} is live with {', '.join(pinned)}"
             raise RoundAlreadyOpen(f"{text}; close it before opening the next one", hint=Hint("close_round", task=task))
+        if in_house not in (None, round.in_house):
+            text = f"round {round.number} of {task} is live {'in-house' if round.in_house else 'for the crowd'}"
+            raise RoundAlreadyOpen(f"{text}; close it before opening the next one", hint=Hint("close_round", task=task))
         _pin(models, task, round.number, chosen, actor, reason)
-        return RoundOpened(task, round.number, chosen, already=True, paused=round.paused_at is not None)
+        is_paused = round.paused_at is not None
+        return RoundOpened(task, round.number, chosen, already=True, paused=is_paused, in_house=round.in_house)
     register_versions(context, models, task, chosen, spec_of(round))
     _pin(models, task, round.number, chosen, actor, reason)
     try:
         with context.store.write() as session:
             owner = find_task(session, task)
             registered = find_versions(session, owner, chosen)
-            opened = rounds.open_round(session, owner, registered, now=context.now(), actor=actor.name, reason=reason)
-            return RoundOpened(task, opened.number, chosen, already=False)
+            opened = rounds.open_round(
+                session, owner, registered, now=context.now(), actor=actor.name, reason=reason, in_house=in_house
+            )
+            return RoundOpened(task, opened.number, chosen, already=False, in_house=opened.in_house)
     except RoundError:
         # Another process opened the round against other versions in the meantime: those must be served.
         round, pinned = _position(context, task)
@@ -205,17 +237,25 @@ def _set_paused(context: ServiceContext, actor: Actor, task: str, reason: str, *
     return RoundPaused(after, changed=before != after.paused_at)
 
 
-def _position(context: ServiceContext, task: str) -> tuple[Round, tuple[str, ...]]:
+def _position(context: ServiceContext, task: str, *, in_house: bool | None = None) -> tuple[Round, tuple[str, ...]]:
     """Return the live round and its pinned versions, or the draft that can be opened and no versions."""
     with context.store.write() as session:
         owner = find_task(session, task)
         live = rounds.live_round(session, owner.id)
         if live is not None:
             return live, rounds.pinned_versions(session, live)
-        draft = rounds.draft_round(session, owner, now=context.now())
         # Checked before anything is pinned: a round that cannot be opened must not change what is served.
-        rounds.check_can_open(session, owner, draft)
-        return draft, ()
+        return _draft(session, owner, in_house=in_house, now=context.now()), ()
+
+
+def _draft(session: Session, task: Task, *, in_house: bool | None, now: datetime) -> Round:
+    """Return the task's draft, in-house or not, if it can be opened."""
+    draft = rounds.draft_round(session, task, now=now)
+    if in_house is not None:
+        draft.in_house = in_house
+        session.flush()
+    rounds.check_can_open(session, task, draft)
+    return draft
 
 
 def _default_versions(registry: Registry, task: str, number: int) -> tuple[str, ...]:

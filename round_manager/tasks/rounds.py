@@ -105,6 +105,8 @@ def draft_round(session: Session, task: Task, *, now: datetime) -> Round:
         target_fooling=task.spec["rounds"]["target_fooling"],
         budget_cents=task.spec["budget"]["round_cents"],
         created_at=now,
+        # A crowd is paid only if the owner says so.
+        in_house=bool(rounds) and rounds[-1].in_house,
     )
     session.add(draft)
     session.flush()
@@ -118,12 +120,14 @@ def draft_round(session: Session, task: Task, *, now: datetime) -> Round:
 
 
 def check_can_open(session: Session, task: Task, draft: Round) -> None:
-    """Raise an error if the draft has no contexts, or a budget that does not pay for any work."""
+    """Raise an error if the draft has no contexts, or a budget that does not pay for any work on a crowd."""
     living = exists().where(Context.task_id == task.id, Context.retired_at.is_(None))
     if not session.scalar(select(living)):
         raise NoContexts(
             f"{task.name} has no contexts to show to workers", hint=Hint("upload_contexts", task=task.name)
         )
+    if draft.in_house:
+        return
     called = f"round {draft.number} of {task.name}"
     least, left = least_cents(spec_of(draft), planning_fees(session)), figures(session, task)
     set_budget = Hint("set_round_budget", task=task.name)
@@ -137,9 +141,19 @@ def check_can_open(session: Session, task: Task, draft: Round) -> None:
 
 
 def open_round(
-    session: Session, task: Task, versions: Sequence[ModelVersion], *, now: datetime, actor: str, reason: str
+    session: Session,
+    task: Task,
+    versions: Sequence[ModelVersion],
+    *,
+    now: datetime,
+    actor: str,
+    reason: str,
+    in_house: bool | None = None,
 ) -> Round:
-    """Open the task's draft with these versions pinned by rank; return a round that is already open with them."""
+    """Open the task's draft with these versions pinned by rank; return a round that is already open with them.
+
+    Without `in_house`, the round is in-house if the round before it was.
+    """
     names = tuple(version.name for version in versions)
     _lock(session, task)
     live = live_round(session, task.id)
@@ -153,6 +167,8 @@ def open_round(
     if not names or len(set(names)) != len(names) or any(version.task_id != task.id for version in versions):
         raise RoundError(f"a round needs one or more different model versions of {task.name}")
     draft = draft_round(session, task, now=now)
+    if in_house is not None:
+        draft.in_house = in_house
     check_can_open(session, task, draft)
     session.execute(delete(RoundModel).where(RoundModel.round_id == draft.id))
     for rank, version in enumerate(versions):
@@ -161,6 +177,7 @@ def open_round(
     draft.status, draft.opened_at = RoundStatus.OPEN, now
     draft.closes_at = now + timedelta(days=draft.spec["rounds"]["days"])
     before, after = {"status": RoundStatus.DRAFT.value}, {"status": RoundStatus.OPEN.value, "versions": list(names)}
+    after |= {"in_house": True} if draft.in_house else {}
     audit.note(session, "opened", draft, actor=actor, reason=reason, now=now, of=draft, before=before, after=after)
     session.flush()
     return draft

@@ -94,6 +94,7 @@ class RoundMetrics:
     differing: int
     # In a closed round, undecided examples stay undecided.
     is_closed: bool = False
+    in_house: bool = False
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def round_metrics(session: Session, round: Round) -> RoundMetrics:
     cost = counts.cost + crowd_cost(session, round)
     tries = session.scalar(_attempts(round).with_only_columns(func.count())) or 0
     whole, is_closed = replace(counts, tries=tries, cost=cost), round.status is RoundStatus.CLOSED
-    return RoundMetrics(round.number, whole, votes, agreement.alpha, differing, is_closed)
+    return RoundMetrics(round.number, whole, votes, agreement.alpha, differing, is_closed, round.in_house)
 
 
 def metrics_by(session: Session, round: Round, by: str) -> list[Group]:

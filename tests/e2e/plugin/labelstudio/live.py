@@ -60,7 +60,7 @@ class Live:
         self.outfox("task", "create", name)
         give(model, self.home / "models")
         self._versions[name] = model.name
-        self.outfox("round", "open", name)
+        self.outfox("round", "open", name, "--yes")
 
     def project(self, name: str) -> Project:
         """The task's project for writers, with its contexts in it; the same one each time."""

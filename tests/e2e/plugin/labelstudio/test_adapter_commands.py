@@ -78,7 +78,7 @@ def test_label_studio_follows_a_round_opened_by_command_or_manager(
             requests.post(url, headers=headers, json=body, timeout=30).raise_for_status()
 
         assert asked() == "sentiment"
-        opened = outfox_here("round", "open", "sentiment")
+        opened = outfox_here("round", "open", "sentiment", "--yes")
         assert (opened.code, asked()) == (0, "sentiment/rounds/1")
         assert f"{backend.url}/tasks/sentiment/rounds/1 now" in opened.out
         assert outfox_here("labelstudio", "push", "sentiment").code == 0
@@ -109,11 +109,11 @@ def test_label_studio_follows_a_round_opened_by_command_or_manager(
         assert outfox_here("round", "close", "sentiment", "--now").code == 0
         assert outfox_here("manage", "--once", "--skip", "open").code == 0
         proxy.broken = 502
-        opened = outfox_here("round", "open", "sentiment", "--json")
+        opened = outfox_here("round", "open", "sentiment", "--yes", "--json")
         assert (opened.code, asked()) == (0, "sentiment")
         assert "answers 502" in json.loads(opened.out)["label_studio"]
         proxy.broken = None
-        assert outfox_here("round", "open", "sentiment").code == 0
+        assert outfox_here("round", "open", "sentiment", "--yes").code == 0
         assert asked() == "sentiment/rounds/3"
 
 

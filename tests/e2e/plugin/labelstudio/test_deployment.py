@@ -71,7 +71,7 @@ def test_every_service_becomes_healthy_works_and_stops(studio: Studio, tmp_path:
             machine.start(name)
         machine.run("manager", "outfox", "task", "create", "sentiment")
         machine.run("manager", "outfox", "model", "train", "sentiment", "--mode", "head")
-        machine.run("manager", "outfox", "round", "open", "sentiment")
+        machine.run("manager", "outfox", "round", "open", "sentiment", "--yes")
         for name in (one for one in order if one != "migrate"):
             machine.wait_until_well(name)
         machine.run("manager", "outfox", "labelstudio", "connect", "sentiment")

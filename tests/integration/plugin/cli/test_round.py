@@ -24,7 +24,7 @@ def home(tmp_path: Path, home_tables: str, outfox: Outfox, monkeypatch: pytest.M
 
 @pytest.mark.usefixtures("home")
 def test_a_round_is_opened_paused_resumed_ended_and_shown_with_its_history(outfox: Outfox) -> None:
-    assert outfox("round", "open", "sentiment", "--why", "we begin").code == 0
+    assert outfox("round", "open", "sentiment", "--yes", "--why", "we begin").code == 0
     for command in ("pause", "pause", "open"):
         assert "outfox round resume sentiment" in outfox("round", command, "sentiment").out
     shown = outfox("round", "show", "sentiment").out
@@ -49,6 +49,32 @@ def test_a_round_is_opened_paused_resumed_ended_and_shown_with_its_history(outfo
     ]
 
 
+def test_opening_a_round_shows_its_cost_and_asks_first(outfox: Outfox, home: Path) -> None:
+    assert home
+    ran = outfox("round", "open", "sentiment", "--json")
+    assert ran.failure == (2, "confirmation_required")
+    assert "$600.00" in outfox("round", "open", "sentiment").err
+    quote = json.loads(outfox("round", "open", "sentiment", "--dry-run", "--json").out)["quote"]
+    assert (quote["first"]["create"], quote["first"]["quiz_places"], quote["most_cents"]) == (200, 20, 60_000)
+    assert json.loads(outfox("round", "show", "sentiment", "--json").out)["status"] == "draft"
+
+
+def test_an_in_house_round_needs_neither_a_budget_nor_a_confirmation(outfox: Outfox, home: Path) -> None:
+    assert home
+    assert outfox("round", "budget", "sentiment", "0.01").code == 0
+    opened = outfox("round", "open", "sentiment", "--in-house", "--json")
+    assert (opened.code, json.loads(opened.out)["in_house"]) == (0, True)
+    (task,) = json.loads(outfox("status", "--json").out)["tasks"]
+    assert (task["in_house"], task["hints"][-1]["action"]) == (True, "connect_label_studio")
+    assert "open, in-house" in outfox("round", "show", "sentiment").out
+    assert "in-house" in outfox("round", "metrics", "sentiment").out
+    assert outfox("round", "open", "sentiment", "--crowd", "--json").failure == (2, "round_already_open")
+    # The next round is in-house too.
+    assert outfox("round", "close", "sentiment").code == 0
+    assert json.loads(outfox("round", "open", "sentiment", "--dry-run", "--json").out)["quote"]["in_house"] is True
+    assert outfox("round", "open", "sentiment", "--crowd", "--json").failure == (2, "confirmation_required")
+
+
 def test_a_changed_budget_is_shown_with_the_old_and_new_amounts(outfox: Outfox, home: Path) -> None:
     assert home
     assert outfox("round", "budget", "sentiment", "500", "--why", "enough").code == 0
@@ -66,16 +92,16 @@ def test_an_invalid_example_id_or_date_is_reported_with_the_expected_format(outf
 
 
 def test_a_round_without_a_backend_opens_and_is_shown_as_waiting(outfox: Outfox, home: Path) -> None:
-    ran = outfox("round", "open", "sentiment")
+    ran = outfox("round", "open", "sentiment", "--yes")
     assert (ran.code, "switches" in ran.err) == (0, False)
     assert "outfox ml-backend" in ran.out
-    assert json.loads(outfox("round", "open", "sentiment", "--json").out)["servers"] == []
+    assert json.loads(outfox("round", "open", "sentiment", "--yes", "--json").out)["servers"] == []
     registry = QuickRegistry(home / "models")
     pool = ModelPool(registry, load_fixed, ["sentiment"])
     pool.start()
     try:
-        assert "outfox ml-backend" not in outfox("round", "open", "sentiment").out
-        assert len(json.loads(outfox("round", "open", "sentiment", "--json").out)["servers"]) == 1
+        assert "outfox ml-backend" not in outfox("round", "open", "sentiment", "--yes").out
+        assert len(json.loads(outfox("round", "open", "sentiment", "--yes", "--json").out)["servers"]) == 1
     finally:
         pool.stop()
 
@@ -94,7 +120,7 @@ def test_a_draft_is_neither_closed_nor_paused(outfox: Outfox, command: tuple[str
 @pytest.mark.usefixtures("home")
 def test_a_budget_that_pays_for_nothing_opens_nothing(outfox: Outfox) -> None:
     assert outfox("round", "budget", "sentiment", "2.45").code == 0
-    ran = outfox("round", "open", "sentiment", "--json")
+    ran = outfox("round", "open", "sentiment", "--yes", "--json")
     assert (ran.code, json.loads(ran.err)["code"]) == (2, "budget_exceeded")
     assert "$2.46" in ran.err
     assert json.loads(outfox("round", "show", "sentiment", "--json").out)["status"] == "draft"

@@ -34,11 +34,11 @@ def test_a_task_is_created_and_the_next_step_is_printed(outfox: Outfox) -> None:
 def test_a_round_is_opened_and_shown(outfox: Outfox, home: Path) -> None:
     version = make_version(home / "models")
     assert json.loads(outfox("task", "create", "sentiment", "--json").out)["next"] == "outfox round open sentiment"
-    opened = outfox("round", "open", "sentiment", "--why", "the first one", "--json")
+    opened = outfox("round", "open", "sentiment", "--yes", "--why", "the first one", "--json")
     assert opened.code == 0, opened.err
-    expected = {"task": "sentiment", "round": 1, "versions": [version], "already": False}
+    expected = {"task": "sentiment", "round": 1, "versions": [version], "already": False, "in_house": False}
     assert json.loads(opened.out) == {**expected, "servers": [], "label_studio": None}
-    assert "is open already" in outfox("round", "open", "sentiment").out
+    assert "is open already" in outfox("round", "open", "sentiment", "--yes").out
 
     shown = json.loads(outfox("task", "show", "sentiment", "--json").out)
     (one,) = shown["rounds"]
@@ -88,7 +88,7 @@ def test_without_a_database_a_hint_is_printed(
     outfox: Outfox, databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUTFOX_DATABASE_URL", databases.empty())
-    for command in (("task", "create", "sentiment"), ("task", "list"), ("round", "open", "sentiment")):
+    for command in (("task", "create", "sentiment"), ("task", "list"), ("round", "open", "sentiment", "--yes")):
         ran = outfox(*command, "--json")
         assert ran.code in (2, 3)
         assert ran.error["hint"]["action"] == "upgrade_database"
@@ -97,7 +97,7 @@ def test_without_a_database_a_hint_is_printed(
 @pytest.mark.usefixtures("home")
 def test_a_round_without_a_model_prints_the_hint_to_train_one(outfox: Outfox) -> None:
     outfox("task", "create", "sentiment")
-    ran = outfox("round", "open", "sentiment", "--json")
+    ran = outfox("round", "open", "sentiment", "--yes", "--json")
     assert (ran.code, ran.error["hint"]["action"]) == (2, "train_model")
-    ran = outfox("round", "open", "sentiment", "--version", "m000000000000", "--json")
+    ran = outfox("round", "open", "sentiment", "--yes", "--version", "m000000000000", "--json")
     assert ran.failure == (2, "version_not_found")

@@ -12,6 +12,8 @@ from plugin.manager.crowd_steps import TopUp
 from plugin.manager.round_steps import Move, Open
 from plugin.manager.step import NOTHING
 from round_manager.database.store import Store
+from round_manager.errors import HitsNotAllowed
+from round_manager.learning.versions import find_versions
 from round_manager.loop.lifecycle import begin_validating, pause, resume
 from round_manager.loop.manager_record import problem_steps
 from round_manager.models import (
@@ -32,8 +34,12 @@ from round_manager.models import (
 )
 from round_manager.money.budget import set_round_budget
 from round_manager.services.context import ServiceContext
+from round_manager.services.hits import plan_supply, quote_hits
 from round_manager.services.payments import owe_top_ups, plan_top_ups
+from round_manager.services.rounds import quote_opening
 from round_manager.services.training_supervisor import MAX_FAILURES
+from round_manager.tasks.rounds import open_round
+from round_manager.tasks.tasks import find_task
 from round_manager.work.quizzes import take_quiz
 from tests.integration.plugin.manager.conftest import NewManaged
 from tests.integration.plugin.manager.managed_campaign import TASK, ManagedCampaign
@@ -67,6 +73,37 @@ def test_a_budget_ends_a_round_and_is_never_overshot(new_campaign: NewManaged) -
     assert 500 < spent <= 900
     # Every example got enough votes to be decided.
     assert {one.status for one in campaign.rows(Example)} == {ExampleStatus.VERIFIED}
+
+
+def test_what_a_round_posts_first_is_quoted_before_it_is_opened(new_campaign: NewManaged) -> None:
+    campaign = new_campaign(qualified=False)
+    campaign.mark_closed()
+    quote = quote_opening(campaign.services, TASK, marketplace=campaign.crowd.name)
+    assert quote is not None
+    with campaign.store.write() as session:
+        task = find_task(session, TASK)
+        versions = find_versions(session, task, campaign.versions)
+        campaign.round_id = open_round(session, task, versions, now=campaign.now, actor="owner", reason="a test").id
+    planned = plan_supply(campaign.services, campaign.owner, campaign.marketplace, TASK)
+    assert (planned, campaign.round.reserved_cents) == (quote.first, quote.reserved_cents)
+    assert 0 < quote.reserved_cents < quote.most_cents == campaign.round.budget_cents
+
+
+def test_nothing_of_an_in_house_round_is_posted(new_campaign: NewManaged) -> None:
+    campaign = new_campaign()
+    campaign.mark_closed()
+    with campaign.store.write() as session:
+        task = find_task(session, TASK)
+        versions = find_versions(session, task, campaign.versions)
+        who = {"actor": "owner", "reason": "a test"}
+        campaign.round_id = open_round(session, task, versions, now=campaign.now, in_house=True, **who).id
+    campaign.settle()
+    assert (campaign.rows(Hit), campaign.round.reserved_cents) == ([], 0)
+    assert campaign.status is RoundStatus.OPEN
+    with pytest.raises(HitsNotAllowed):
+        quote_hits(
+            campaign.services, campaign.marketplace, TASK, HitKind.CREATE, hits=1, assignments=1, account_cents=9
+        )
 
 
 def test_examples_that_do_not_fool_the_model_are_replaced(new_campaign: NewManaged) -> None:
