@@ -33,7 +33,7 @@ def read_context_file(path: Path, spec: TaskSpec) -> Iterator[Context]:
     report = _Report(path.name)
     seen: dict[str, int] = {}
     with path.open("rb") as file:
-        for number, row in _rows(file, path, spec, report):
+        for number, row in _rows(file, path, [field.name for field in spec.with_role("context")], report):
             problems = [*context_problems(row, spec), *text_problems(row)]
             # An invalid row may have no texts to derive an id from.
             row_id = _row_id(path, row, spec) if not problems or row.get("id") is not None else ""
@@ -72,7 +72,15 @@ class _Report:
         raise PackError(self.problems)
 
 
-def _rows(file: BinaryIO, path: Path, spec: TaskSpec, report: _Report) -> Iterator[Row]:
+def read_rows(path: Path, names: list[str]) -> Iterator[Row]:
+    """Yield the rows of a JSONL or CSV file with their lines; a CSV file must have the columns `names`."""
+    report = _Report(path.name)
+    with path.open("rb") as file:
+        yield from _rows(file, path, names, report)
+    report.finish()
+
+
+def _rows(file: BinaryIO, path: Path, names: list[str], report: _Report) -> Iterator[Row]:
     start = file.read(4_096)
     file.seek(0)
     if start.startswith(OTHER_ENCODINGS):
@@ -83,7 +91,7 @@ def _rows(file: BinaryIO, path: Path, spec: TaskSpec, report: _Report) -> Iterat
     lines = _lines(file, report)
     if text.startswith(b"{") or path.suffix.lower() in JSON_ENDINGS:
         return _from_jsonl(lines, report)
-    return _from_csv(lines, [field.name for field in spec.with_role("context")], report)
+    return _from_csv(lines, names, report)
 
 
 def _lines(file: BinaryIO, report: _Report) -> Iterator[tuple[int, str]]:

@@ -158,7 +158,8 @@ class _Template:
         yield from _same_looks(name, choices)
         for value in expected:
             if value not in stored:
-                text = f'`{name}` has no `{value}` of task.yaml; add <Choice alias="{value}" value="…"/>'
+                fix = f'add <Choice alias="{value}" value="…"/>, or remove the others: the list then comes from there'
+                text = f"`{name}` has no `{value}` of task.yaml; {fix}"
                 yield element.line, "choice_missing", text
 
     def _titles(self) -> Found:

@@ -99,13 +99,18 @@ def allowed_values(tag: str, attribute: str) -> tuple[str, ...] | None:
 
 @dataclass
 class Element:
-    """One tag: its attributes, its line, the tag around it and the text directly inside it."""
+    """One tag: its attributes, its line, the tag around it and the text directly inside it.
+
+    `start` and `end` are the places of its opening and closing tags, in bytes.
+    """
 
     tag: str
     attributes: Mapping[str, str]
     line: int
     parent: "Element | None"
     text: str = ""
+    start: int = 0
+    end: int = 0
 
     @property
     def name(self) -> str | None:
@@ -164,12 +169,13 @@ class _Reader:
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         if len(self._open) >= MAX_DEPTH:
             raise self._refuse("nested_too_deeply", f"nests tags more than {MAX_DEPTH} deep; flatten it")
-        element = Element(tag, attributes, self._parser.CurrentLineNumber, self._open[-1] if self._open else None)
+        place, around = self._parser.CurrentByteIndex, self._open[-1] if self._open else None
+        element = Element(tag, attributes, self._parser.CurrentLineNumber, around, start=place)
         self._open.append(element)
         self.elements.append(element)
 
     def _end(self, _tag: str) -> None:
-        self._open.pop()
+        self._open.pop().end = self._parser.CurrentByteIndex
 
     def _text(self, text: str) -> None:
         self._open[-1].text += text

@@ -2,9 +2,8 @@
 
 import os
 import re
-import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 
 from common.errors import Hint
 from templates.errors import InvalidPackName, PackError, PackExists, PackNotCreated, PackNotFound, Problem
+from templates.label_lists import fill_lists
 from templates.rows import Context, SeedRow, read_contexts, read_seed
 from templates.sections import LANGUAGE
 from templates.spec import COLUMNS, TaskSpec
@@ -44,13 +44,13 @@ class Pack:
 
     @cached_property
     def create_xml(self) -> str:
-        """The template for writing examples."""
-        return self._text("create.xml")
+        """The template for writing examples, with its lists filled in from task.yaml."""
+        return fill_lists(self._text("create.xml"), self.spec)
 
     @cached_property
     def validate_xml(self) -> str:
-        """The template for validating examples."""
-        return self._text("validate.xml")
+        """The template for validating examples, with its lists filled in."""
+        return fill_lists(self._text("validate.xml"), self.spec)
 
     @cached_property
     def instructions(self) -> str:
@@ -160,7 +160,18 @@ def find_pack(name: str, own_folder: Path | None = None) -> Pack:
 
 
 def copy_pack(source: Pack, folder: Path) -> Pack:
-    """Copy a pack to a new folder, whose name becomes the task's name; an error leaves nothing behind."""
+    """Copy a pack to a new folder, whose name becomes the task's name; an error leaves nothing behind.
+
+    The copy has a budget of zero, so that trying it costs nothing.
+    """
+    files = {name: (source.folder / name).read_text(encoding="utf-8-sig") for name in pack_files(source.folder)}
+    settings = re.sub(r"(?m)^name:.*$", f"name: {folder.name}", files["task.yaml"], count=1)
+    settings = re.sub(r"(?m)^(\s+(?:round|task)_cents:)\s*\d+", r"\1 0", settings)
+    return write_pack(folder, {**files, "task.yaml": settings})
+
+
+def write_pack(folder: Path, files: Mapping[str, str]) -> Pack:
+    """Write a pack to a new folder and load it; an error leaves nothing behind."""
     name = folder.name
     if not _NAME.fullmatch(name):
         raise InvalidPackName(f"`{name}` is not a valid task name; use small letters, digits and _, a letter first")
@@ -171,16 +182,28 @@ def copy_pack(source: Pack, folder: Path) -> Pack:
         with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".outfox-") as temporary:
             draft = Path(temporary) / name
             draft.mkdir()
-            for file in pack_files(source.folder):
-                shutil.copyfile(source.folder / file, draft / file)
-            settings = draft / "task.yaml"
-            text = settings.read_text(encoding="utf-8-sig")
-            settings.write_text(re.sub(r"(?m)^name:.*$", f"name: {name}", text, count=1), encoding="utf-8")
+            for file, text in files.items():
+                (draft / file).write_text(text, encoding="utf-8", newline="\n")
             load_pack(draft)
             draft.rename(folder)
     except OSError as error:
         raise PackNotCreated(f"cannot write {folder}: {error.strerror}; choose another folder") from error
     return load_pack(folder)
+
+
+def replace_files(pack: Pack, files: Mapping[str, str]) -> None:
+    """Replace files of a pack, each completely or not at all; built-in packs are not changed."""
+    if pack.folder.parent == BUILT_IN:
+        raise PackNotCreated(f"{pack.spec.name} is a built-in pack; copy it first", hint=_LIST_PACKS)
+    try:
+        for name, text in files.items():
+            with tempfile.NamedTemporaryFile(
+                "w", encoding="utf-8", newline="\n", dir=pack.folder, prefix=".outfox-", delete=False
+            ) as draft:
+                draft.write(text)
+            Path(draft.name).replace(pack.folder / name)
+    except OSError as error:
+        raise PackNotCreated(f"cannot write {pack.folder}: {error.strerror}") from error
 
 
 def pack_folders(own_folder: Path | None = None) -> tuple[Path, ...]:

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +25,8 @@ from templates.texts import (
 
 MAX_LINE_BYTES = 1_000_000
 MAX_PROBLEMS = 20
+# A problem names this many further lines that have it.
+MAX_LINES = 3
 
 Split = Literal["train", "held_out"]
 
@@ -93,11 +95,16 @@ def context_in(row: Mapping[str, Any], row_id: str, spec: TaskSpec) -> Context:
     return Context(row_id, fields, tuple(row.get("targets", spec.label_names)), extra)
 
 
-def read_seed(path: Path, spec: TaskSpec) -> tuple[SeedRow, ...]:
-    """Return every seed row of the file; raise a PackError if a row is invalid."""
+def read_seed(
+    path: Path, spec: TaskSpec, objects: Iterable[tuple[int, dict[str, Any]]] | None = None
+) -> tuple[SeedRow, ...]:
+    """Return every seed row of the file; raise a PackError if a row is invalid.
+
+    With `objects`, these are the rows with their lines, from a file in another format.
+    """
     lines = _Lines(path)
     rows = []
-    for number, row in lines.objects():
+    for number, row in lines.objects() if objects is None else lines.counted(objects):
         fields = lines.texts(number, row, list(spec.model_input))
         if fields is None:
             continue
@@ -189,10 +196,20 @@ class _Lines:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._problems: list[Problem] = []
+        # The lines of each problem, by its code and text.
+        self._problems: dict[Mistake, list[int]] = {}
         self._more = 0
         self._ids: dict[str, int] = {}
         self._count = 0
+
+    def counted(self, objects: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[tuple[int, dict[str, Any]]]:
+        for number, row in objects:
+            problems = text_problems(row)
+            for problem in problems:
+                self.add_problem(number, *problem)
+            if not problems:
+                self._count += 1
+                yield number, row
 
     def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
         with self._path.open("rb") as file:
@@ -249,19 +266,31 @@ class _Lines:
         return row_id
 
     def add_problem(self, number: int, code: str, text: str) -> None:
-        if len(self._problems) < MAX_PROBLEMS:
-            self._problems.append(Problem(self._path.name, number, code, text))
+        if (code, text) in self._problems or len(self._problems) < MAX_PROBLEMS:
+            self._problems.setdefault((code, text), []).append(number)
         else:
             self._more += 1
 
     def finish(self) -> None:
-        """Raise the problems that were found, or that the file is empty."""
+        """Raise the problems that were found, or that the file is empty; the same one on many lines is one."""
+        problems = [
+            Problem(self._path.name, lines[0], code, f"{text}{_also(lines[1:])}")
+            for (code, text), lines in self._problems.items()
+        ]
         if self._more:
             text = f"has {count(self._more, 'more mistake')}; fix these first"
-            self._problems.append(Problem(self._path.name, None, "more_problems", text))
-        if self._problems:
-            raise PackError(self._problems)
+            problems.append(Problem(self._path.name, None, "more_problems", text))
+        if problems:
+            raise PackError(problems)
         if not self._count:
             raise PackError(
                 [Problem(self._path.name, None, "file_empty", "is empty; add rows, one JSON object per line")]
             )
+
+
+def _also(lines: list[int]) -> str:
+    """Return where else a problem is."""
+    if not lines:
+        return ""
+    more = f" and {len(lines) - MAX_LINES:,} more" if len(lines) > MAX_LINES else ""
+    return f" (also on line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines[:MAX_LINES]))}{more})"

@@ -182,6 +182,13 @@ class TaskSpec(Section):
     """One task: everything in task.yaml, checked."""
 
     name: Name = Field(description="the task's short name, equal to the folder's name")
+    version: Annotated[str, Field(pattern=r"^[0-9A-Za-z][0-9A-Za-z.+-]{0,29}$")] = Field(
+        "1", description="the pack's version in quotes, for example `'1.2'`; raise it with every change that you share"
+    )
+    author: Annotated[Text, Field(max_length=200)] = Field("", description="who wrote the pack")
+    licence: Annotated[Text, Field(max_length=100)] = Field(
+        "", description="the licence under which others may use the pack, for example `Apache-2.0`"
+    )
     title: Sentence = Field(description="the task's title as workers read it")
     description: Sentence = Field(description="one or two sentences that say what workers do")
     languages: tuple[Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$")], ...] = Field(

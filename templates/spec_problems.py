@@ -18,6 +18,7 @@ from templates.yaml_document import YamlDocument
 # What each pattern requires, by its beginning.
 PATTERNS = {
     "^[a-z][a-z0-9_]": "a name of small letters, digits and _, a letter first, at most 40 characters",
+    "^[0-9A-Za-z]": "letters, digits, dots, + and -, at most 30 characters",
     "^[a-z]{2,3}": "a code of two or three small letters, optionally with a region, such as en or pt-BR",
 }
 WHOLE_NUMBER = ("int_type", "int_parsing", "int_from_float", "int_parsing_size", "finite_number")

@@ -23,7 +23,7 @@ from sqlalchemy.util import LRUCache
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from plugin.cli import run
-from templates import BUILT_IN
+from templates import BUILT_IN, load_pack
 
 PACKS = ("nli", "qa", "sentiment", "hate_speech")
 
@@ -142,3 +142,10 @@ def replace_in(file: Path, old: str, new: str) -> None:
     text = file.read_text(encoding="utf-8")
     assert old in text, f"{file.name} has no {old!r}"
     file.write_text(text.replace(old, new, 1), encoding="utf-8")
+
+
+def write_lists(folder: Path) -> None:
+    """Write the lists that a pack's templates take from task.yaml into the templates, as other packs do."""
+    pack = load_pack(folder)
+    for name, xml in (("create.xml", pack.create_xml), ("validate.xml", pack.validate_xml)):
+        (folder / name).write_text(xml, encoding="utf-8")

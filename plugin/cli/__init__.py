@@ -40,7 +40,7 @@ COMMANDS = {
     "round": ("plugin.cli.round:rounds", "Open, close and inspect the rounds of a task."),
     "serve": ("plugin.cli.servers:serve", "Serve the web app: workers' pages, frozen rounds and webhooks."),
     "status": ("plugin.cli.status:status", "Show every task: its round, examples, money, model and queues."),
-    "task": ("plugin.cli.task:task", "Create tasks from packs, list and show them."),
+    "task": ("plugin.cli.task:task", "Launch tasks from packs, list and show them."),
     "templates": ("plugin.cli.templates:templates", "List, check, copy and preview task packs."),
 }
 

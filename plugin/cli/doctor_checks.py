@@ -136,7 +136,8 @@ def _files(app: Application) -> Iterator[Finding]:
             yield Finding(what, "missing", "cannot be used", advice_for(error))
 
 
-def _label_studio(app: Application) -> Iterator[Finding]:
+def label_studio_findings(app: Application) -> Iterator[Finding]:
+    """Check whether Label Studio answers and has a token."""
     settings = app.settings
     address = settings.label_studio_url.rstrip("/")
     try:
@@ -152,7 +153,8 @@ def _label_studio(app: Application) -> Iterator[Finding]:
         yield Finding("Label Studio token", "warning", "is not set", advice)
 
 
-def _servers(app: Application) -> Iterator[Finding]:
+def server_findings(app: Application) -> Iterator[Finding]:
+    """Check whether the ML backend and the web app answer."""
     settings = app.settings
     ours = (
         ("ML backend", settings.ml_backend_url, "`outfox ml-backend`", "OUTFOX_ML_BACKEND_URL"),
@@ -245,8 +247,8 @@ _CHECKS: tuple[Callable[[Application], Iterator[Finding]], ...] = (
     _secret,
     _database,
     _files,
-    _label_studio,
-    _servers,
+    label_studio_findings,
+    server_findings,
     _served_tasks,
     _pages,
     _crowd,

@@ -17,6 +17,7 @@ from plugin.hints import command_for
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
+    from round_manager.labelstudio.connection import ConnectionOptions
     from round_manager.labelstudio.status import LabelStudioStatus, ProjectStatus
     from round_manager.labelstudio.upload_queue import CrowdCounts
 
@@ -51,18 +52,9 @@ def labelstudio() -> None:
 @data_command
 def connect(app: Application, task: str, ml_backend: str | None, auth_file: Path | None, web_url: str | None) -> None:
     """Create or update a task's two projects, with the ML backend and webhooks; safe to repeat."""
-    from round_manager.labelstudio.connection import ConnectionOptions
-    from round_manager.labelstudio.port import BackendAuth
     from round_manager.services.label_studio import connect_task
 
-    settings = app.settings
-    auth = backend_auth(settings, auth_file)
-    options = ConnectionOptions(
-        settings.signing_secrets(),
-        ml_backend=(settings.ml_backend_url if ml_backend is None else ml_backend) or None,
-        auth=BackendAuth(*auth) if auth else None,
-        web_url=(settings.web_url if web_url is None else web_url) or None,
-    )
+    options = connection_options(app, ml_backend, auth_file, web_url)
     label_studio = app.label_studio()
     with app.services() as context:
         connected = connect_task(context, app.actor, label_studio, task, options)
@@ -70,6 +62,23 @@ def connect(app: Application, task: str, ml_backend: str | None, auth_file: Path
     changes = list(connected.changes) or ["nothing had to be changed"]
     data = {"task": task, "projects": dict(connected.projects), "changes": list(connected.changes)}
     show(data, "\n".join([*changes, *lines, f"next: `outfox labelstudio push {task}`"]))
+
+
+def connection_options(
+    app: Application, ml_backend: str | None = None, auth_file: Path | None = None, web_url: str | None = None
+) -> "ConnectionOptions":
+    """Return the addresses and the password that Label Studio gets, by default those of the settings."""
+    from round_manager.labelstudio.connection import ConnectionOptions
+    from round_manager.labelstudio.port import BackendAuth
+
+    settings = app.settings
+    auth = backend_auth(settings, auth_file)
+    return ConnectionOptions(
+        settings.signing_secrets(),
+        ml_backend=(settings.ml_backend_url if ml_backend is None else ml_backend) or None,
+        auth=BackendAuth(*auth) if auth else None,
+        web_url=(settings.web_url if web_url is None else web_url) or None,
+    )
 
 
 @labelstudio.command()
@@ -81,7 +90,7 @@ def push(app: Application, task: str) -> None:
 
     with app.services() as context, ProgressBar() as bar:
         sent = push_task(
-            context, app.actor, app.label_studio(), task, progress=_steps(bar, f"Sending {task} to Label Studio")
+            context, app.actor, app.label_studio(), task, progress=upload_steps(bar, f"Sending {task} to Label Studio")
         )
     if sent.known and not (sent.contexts or sent.validations or sent.found):
         known = count(sent.known, "task is", "tasks are")
@@ -170,7 +179,7 @@ def predictions(app: Application, task: str, version: str | None, project: int |
         raise NoModelVersion(f"{task} has no model version", hint=Hint("train_model", task=task))
     target = load_target(registry.fetch(task, version or known[0]))
     with app.services() as context, ProgressBar() as bar:
-        progress = _steps(bar, f"Running {target.version}")
+        progress = upload_steps(bar, f"Running {target.version}")
         done = send_predictions(
             context, app.actor, app.label_studio(), target, task, project=project, progress=progress
         )
@@ -180,7 +189,7 @@ def predictions(app: Application, task: str, version: str | None, project: int |
     show({"task": task, "version": target.version, **vars(done)}, f"{text}; {rest}")
 
 
-def _steps(bar: ProgressBar, what: str) -> Callable[[int, int], None]:
+def upload_steps(bar: ProgressBar, what: str) -> Callable[[int, int], None]:
     """Return a callback that shows how many of how many are done."""
     done_before = -1
 

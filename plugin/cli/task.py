@@ -14,11 +14,12 @@ from rich.console import Group
 from common.errors import Hint
 from common.text import count, dollars
 from plugin.cli.gold import gold
+from plugin.cli.launch import is_first_task, launch
 from plugin.cli.output import MOST_SHOWN, data_command, data_table, show, table
 from plugin.cli.parameters import DRY_RUN, PACK, WHOLE_NUMBER, WHY
 from plugin.cli.round import statuses_text, summary_data
 from plugin.hints import NO_TASKS, command_for, with_command
-from plugin.settings import DATABASE, Settings
+from plugin.settings import Settings
 from plugin.wiring import Application
 from templates import Pack, PackError
 
@@ -35,6 +36,7 @@ def task() -> None:
 
 
 task.add_command(gold)
+task.add_command(launch)
 
 
 @task.command()
@@ -46,13 +48,10 @@ def create(app: Application, pack: Pack) -> None:
 
     if problems := app.check_pack(pack):
         raise PackError(problems)
-    # The first task creates the database; an existing database is upgraded only on request.
-    settings = app.settings
-    first = not settings.database_url and not (settings.make_home() / DATABASE).exists()
-    with app.services(upgrade=first) as services:
+    with app.services(upgrade=is_first_task(app)) as services:
         done = create_task(services, app.actor, pack)
     name, number, status = done.task.name, done.round.number, done.round.status.value
-    step = _next_step(settings, name, status)
+    step = _next_step(app.settings, name, status)
     data = {"task": name, "contexts": done.contexts, "round": number, "status": status}
     state = "a draft" if status == "draft" else status
     text = f"{name}: {count(done.contexts, 'context')}, round {number} is {state}"

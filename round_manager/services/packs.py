@@ -5,17 +5,38 @@ from collections.abc import Callable, Iterator
 from common.text import count
 from ml_backend.checkpoint import named_directory
 from ml_backend.errors import BackendError
+from ml_backend.manifest import FILE, read_manifest
 from ml_backend.verdict import find_rule
 from round_manager.errors import PolicyError
 from round_manager.money.prices import pack_costs
 from round_manager.policies import find_policy
 from templates import Pack, PackError, Problem, pack_files
+from templates.leftovers import pack_warnings
 from templates.markup import check_markup
 from templates.rows import MAX_PROBLEMS, text_key
 from templates.texts import lookalikes
 
 # Checks both templates with Label Studio's own code.
 TemplateCheck = Callable[[Pack], list[Problem]]
+
+
+def warn_about(pack: Pack) -> list[Problem]:
+    """Return what the author of a valid pack should look at: texts and a model of another task, placeholders."""
+    return [*pack_warnings(pack), *_base_warnings(pack)]
+
+
+def _base_warnings(pack: Pack) -> Iterator[Problem]:
+    """Yield a base model that is a version of another task."""
+    folder = named_directory(pack.model_base())
+    if folder is None or not (folder / FILE).is_file():
+        return
+    try:
+        task = read_manifest(folder).task
+    except BackendError as error:
+        yield pack.problem("model.base", error.code, str(error))
+        return
+    if task != pack.spec.name:
+        yield pack.problem("model.base", "base_model_of_other_task", f"is a model of the task `{task}`")
 
 
 def check_pack(pack: Pack, check_templates: TemplateCheck) -> list[Problem]:
@@ -113,6 +134,9 @@ def _settings_problems(pack: Pack) -> Iterator[Problem]:
 def _budget_problems(pack: Pack) -> Iterator[Problem]:
     spec = pack.spec
     costs = pack_costs(spec)
+    # Without a budget, nothing is posted on a crowd.
+    if not spec.budget.round_cents:
+        return
     if costs.round_examples < spec.rounds.target_fooling:
         examples = count(costs.round_examples, "validated example")
         yield pack.problem(

@@ -133,7 +133,8 @@ def check_can_open(session: Session, task: Task, draft: Round) -> None:
     set_budget = Hint("set_round_budget", task=task.name)
     if draft.budget_cents < least:
         text = f"{called} may cost {dollars(draft.budget_cents)}, and one creation HIT with its validation costs"
-        raise BudgetError(f"{text} {dollars(least)}; raise the round's budget", hint=set_budget)
+        advice = "raise the round's budget, or open it in-house"
+        raise BudgetError(f"{text} {dollars(least)}; {advice}", hint=set_budget)
     if draft.budget_cents > left.released_cents:
         text = f"{called} may cost {dollars(draft.budget_cents)}, and task {task.name} has"
         advice = "lower the round's budget, or raise budget.task_cents in task.yaml"

@@ -7,7 +7,7 @@ import pytest
 
 from templates import load_pack
 from templates.markup import check_markup
-from tests.conftest import PACKS, replace_in
+from tests.conftest import PACKS, replace_in, write_lists
 
 CopyOf = Callable[[str], Path]
 
@@ -19,6 +19,7 @@ def problems_in(folder: Path) -> list[str]:
 def after(copy_of: CopyOf, pack: str, file: str, old: str, new: str) -> list[str]:
     """Return the problems of a built-in pack after one change to one of its templates."""
     folder = copy_of(pack)
+    write_lists(folder)
     replace_in(folder / file, old, new)
     return problems_in(folder)
 

@@ -14,7 +14,7 @@ from round_manager.labelstudio.port import LabelStudioUnavailable, TokenRejected
 from round_manager.labelstudio.projects import instructions_html, project_settings
 from templates import find_pack, load_pack
 from templates.payloads import TEMPLATES
-from tests.conftest import PACKS, replace_in
+from tests.conftest import PACKS, replace_in, write_lists
 
 CopyOf = Callable[[str], Path]
 
@@ -45,6 +45,7 @@ def test_a_choice_that_the_template_lacks_is_refused_by_label_studio(
 ) -> None:
     monkeypatch.setattr("plugin.labelstudio.template_check.check_markup", lambda _pack: [])
     folder = copy_of("nli")
+    write_lists(folder)
     replace_in(folder / "validate.xml", 'alias="entailment"', 'alias="implied"')
     said = [str(problem) for problem in check_templates(load_pack(folder))]
     assert any("refuses a sample annotation" in text and "entailment" in text for text in said), said
