@@ -2,6 +2,7 @@
 
 TemplateError                  template_error
 ├── PackError                  pack_invalid          a pack has one or more Problems
+│   └── PackRefused            pack_refused          a pack to import has something that no pack may have
 ├── PackNotFound               pack_not_found        no pack has that name or is in that folder
 └── PackNotCreated             pack_not_created      a pack cannot be copied to that folder
     ├── InvalidPackName        invalid_pack_name
@@ -40,6 +41,12 @@ class PackError(TemplateError):
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class PackRefused(PackError):
+    """A pack to import has something that no pack may have: a link, a program, a huge file, a wrong hash."""
+
+    code = "pack_refused"
 
 
 class PackNotFound(TemplateError):

@@ -170,12 +170,12 @@ def copy_pack(source: Pack, folder: Path) -> Pack:
     return write_pack(folder, {**files, "task.yaml": settings})
 
 
-def write_pack(folder: Path, files: Mapping[str, str]) -> Pack:
-    """Write a pack to a new folder and load it; an error leaves nothing behind."""
+def write_pack(folder: Path, files: Mapping[str, str], *, replace: bool = False) -> Pack:
+    """Write a pack to a new folder and load it; an error leaves nothing behind. `replace` allows an earlier version."""
     name = folder.name
     if not _NAME.fullmatch(name):
         raise InvalidPackName(f"`{name}` is not a valid task name; use small letters, digits and _, a letter first")
-    if folder.exists():
+    if folder.exists() and not (replace and (folder / "task.yaml").is_file()):
         raise PackExists(f"{folder} already exists; choose another name or remove it")
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -183,9 +183,18 @@ def write_pack(folder: Path, files: Mapping[str, str]) -> Pack:
             draft = Path(temporary) / name
             draft.mkdir()
             for file, text in files.items():
+                (draft / file).parent.mkdir(parents=True, exist_ok=True)
                 (draft / file).write_text(text, encoding="utf-8", newline="\n")
             load_pack(draft)
-            draft.rename(folder)
+            before = Path(temporary) / "before"
+            if folder.exists():
+                folder.rename(before)
+            try:
+                draft.rename(folder)
+            except OSError:
+                if before.exists():
+                    before.rename(folder)
+                raise
     except OSError as error:
         raise PackNotCreated(f"cannot write {folder}: {error.strerror}; choose another folder") from error
     return load_pack(folder)

@@ -41,7 +41,7 @@ COMMANDS = {
     "serve": ("plugin.cli.servers:serve", "Serve the web app: workers' pages, frozen rounds and webhooks."),
     "status": ("plugin.cli.status:status", "Show every task: its round, examples, money, model and queues."),
     "task": ("plugin.cli.task:task", "Launch tasks from packs, list and show them."),
-    "templates": ("plugin.cli.templates:templates", "List, check, copy and preview task packs."),
+    "templates": ("plugin.cli.templates:templates", "Make, check, preview, export and import task packs."),
 }
 
 

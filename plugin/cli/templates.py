@@ -9,6 +9,7 @@ from rich.console import Group
 
 from common.text import count, dollars
 from plugin.cli.output import data_command, data_table, json_option, show, table
+from plugin.cli.pack_files import diff, export, import_one
 from plugin.cli.parameters import PACK, find_named_pack, known_folders, port_option
 from plugin.wiring import Application
 from templates import Pack, PackError, Problem, copy_pack, load_pack
@@ -23,9 +24,9 @@ TEMPLATE = click.option(
 )
 
 
-@click.group()
+@click.group(commands=[diff, export, import_one])
 def templates() -> None:
-    """List, check, copy and preview task packs."""
+    """Make, check, preview, export and import task packs."""
 
 
 @templates.command("list")
@@ -206,7 +207,7 @@ def render(pack: Pack, template: Template) -> None:
 @port_option(8181)
 @click.option("--browser/--no-browser", default=True, help="Open the page in a browser.")
 def preview(pack: Pack, port: int, browser: bool) -> None:
-    """Show both templates in the real Label Studio editor, in a browser, until Ctrl-C."""
+    """Show both templates in the real Label Studio editor, the instructions and the quiz, until Ctrl-C."""
     from plugin.labelstudio.editor import preview_app
     from plugin.server_process import serve_locally
 

@@ -25,10 +25,13 @@ from common.translation import SCRIPT as SHARED_SCRIPT
 from common.translation import SCRIPT_FOLDER as SHARED_PAGES
 from plugin.errors import LabelStudioNotInstalled, PluginError
 from plugin.labelstudio.template_check import check_templates
+from round_manager.labelstudio.projects import instructions_html
 from templates import Pack, PackError, Problem, load_pack
 from templates.payloads import TEMPLATES, Template, sample_prediction, sample_task, template_xml
 
 TESTED_VERSION = "1.23.2"
+# The pages of a preview, with their names in its menu.
+_PAGES = {"create": "create.xml", "validate": "validate.xml", "instructions": "Instructions and quiz"}
 _MODULE = r"(\d+):\(\w+,\w+,\w+\)=>\{"
 PAGES = Path(__file__).resolve().parents[1] / "pages"
 TYPES = {
@@ -132,6 +135,7 @@ def preview_app(pack: Pack) -> Flask:
     editor_bundle()  # A missing editor is reported now, not by an empty page.
     app.add_url_rule("/", "home", lambda: redirect(url_for("page", template="create")))
     app.add_url_rule("/<any(create, validate):template>", "page", _page_of(pack.folder))
+    app.add_url_rule("/instructions", "instructions", lambda: _instructions_page(pack.folder))
     add_files(app)
     app.after_request(_with_content_policy)
     return app
@@ -199,13 +203,29 @@ def _page_of(folder: Path) -> Callable[[Template], str]:
             pack=pack,
             folder=folder,
             template=template,
-            templates=TEMPLATES,
+            pages=_PAGES,
             problems=problems,
             setup=setup,
             version=bundle.version,
         )
 
     return page
+
+
+def _instructions_page(folder: Path) -> str:
+    """Return the page with what authors and validators read first, and the quiz with its answers."""
+    pack, problems = _read(folder)
+    return render_template(
+        "preview.html",
+        pack=pack,
+        folder=folder,
+        template="instructions",
+        pages=_PAGES,
+        problems=problems,
+        setup={},
+        texts={one: instructions_html(pack.instructions, one) for one in TEMPLATES} if pack else {},
+        version=editor_bundle().version,
+    )
 
 
 def _read(folder: Path) -> tuple[Pack | None, list[Problem]]:

@@ -50,6 +50,23 @@ def test_the_preview_shows_the_template_without_errors_on_desktop_and_phone(
     assert complaints.heard == []
 
 
+def test_the_preview_shows_instructions_and_quiz(page: Page, screenshot: Callable[[str], Path]) -> None:
+    complaints = Complaints()
+    complaints.listen_to(page)
+    quiz = find_pack("sentiment").spec.quiz
+    assert quiz is not None
+    with preview("sentiment") as address:
+        page.goto(f"{address}/create")
+        page.get_by_role("link", name="Instructions and quiz").click()
+        expect(page.get_by_role("heading", name="What you do").first).to_be_visible()
+        for question in quiz.questions:
+            expect(page.get_by_text(question.question)).to_be_visible()
+        page.set_viewport_size({"width": 360, "height": 800})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+        screenshot("preview-sentiment-instructions-phone")
+    assert complaints.heard == []
+
+
 def test_the_preview_shows_a_sample_verdict_and_what_submitting_would_store(page: Page) -> None:
     with preview("sentiment") as address:
         page.goto(f"{address}/create")
