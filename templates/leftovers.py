@@ -1,6 +1,6 @@
 """Warnings about a pack: texts that still belong to another task or language, placeholders, and missing hints.
 
-A warning keeps nobody from using the pack. If the labels are not those of a built-in pack, a text that only that pack
+A pack with warnings can be used. If the labels are not those of a built-in pack, a text that only that pack
 has is about its labels. English is recognized by its most frequent words.
 """
 

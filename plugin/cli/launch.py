@@ -12,7 +12,7 @@ from plugin.cli.labelstudio import connection_options, upload_steps
 from plugin.cli.output import data_command, show, table
 from plugin.cli.parameters import MODE, PACK, TIMEOUT, WHY, YES
 from plugin.cli.progress import ProgressBar
-from plugin.cli.round import IN_HOUSE, SECONDS_TO_LOAD, confirm_opening
+from plugin.cli.round_opening import IN_HOUSE, SECONDS_TO_LOAD, confirm_opening
 from plugin.errors import PluginError
 from plugin.settings import DATABASE
 from plugin.wiring import Application
@@ -63,7 +63,7 @@ def launch(
         quote = quote_opening(services, name, marketplace=app.settings.crowd_name, in_house=in_house)
         with_label_studio = bool(app.settings.label_studio_token) or bool(quote and quote.in_house)
         _check_servers(app, with_label_studio=with_label_studio)
-        # Asked before the training, so that nobody has to wait for the question.
+        # Asked before the training, so that the owner need not wait for the question.
         confirm_opening(quote, app.settings, yes=yes)
         steps.append(_train(app, pack, mode, progress))
         steps.append(_open(app, services, name, quote.in_house if quote else in_house, why, timeout, progress))
