@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from templates.errors import InvalidPackName
-from templates.pack import BUILT_IN, Pack, write_pack
+from templates.pack import BUILT_IN, VALIDATE_INSTRUCTIONS, Pack, write_pack
 
 MODEL = BUILT_IN / "sentiment"
 PLACEHOLDER = "placeholder"
@@ -62,6 +62,7 @@ def _files(name: str, wanted: NewPack) -> Mapping[str, str]:
         "create.xml": _template("create.xml", wanted),
         "validate.xml": _template("validate.xml", wanted),
         "instructions.md": _instructions(wanted),
+        VALIDATE_INSTRUCTIONS: _validate_instructions(wanted),
         "contexts.jsonl": _contexts(name, wanted),
         "seed.jsonl": _seed(name, wanted),
         "README.md": _readme(name, wanted),
@@ -186,8 +187,12 @@ Write {a_text} with the label that you are asked for. A computer model guesses t
 ## Checking and pay
 
 A fooled model is half of it. Other people then choose a label; if they disagree, more people are asked. Honest work is paid whether or not the model was fooled. The **bonus** comes when the model was fooled **and** people agree with your label. A text that is 70 % or more the same as an earlier one, by you or by others, earns none; the page warns you. On the marketplace, the page shows the amounts and the hourly rate that pay is topped up to; in Label Studio, ask the person who invited you.
+"""  # noqa: E501 - paragraphs of Markdown
 
-## When you check other people's work
+
+def _validate_instructions(wanted: NewPack) -> str:
+    a_text = f"{_article(wanted.noun)} {wanted.noun}"
+    return f"""## When you check other people's work
 
 Choose the label that is right; do not guess which one was asked for. Flag {a_text} that makes no sense, fits no label, or is hurtful or private. A few items have a known answer.
 """  # noqa: E501 - paragraphs of Markdown
