@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Every process that a test starts would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test suite check unit test-postgresql docs translations clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-drip bench-crash bench-crowd bench-pages bench-rounds bench-novelty bench-loop bench-load fuzz lock sbom audit
+.PHONY: help setup demo test suite check unit test-postgresql docs translations clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-drip bench-crash bench-crowd bench-pages bench-rounds bench-novelty bench-loop bench-load bench-first-hour fuzz lock sbom audit
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -26,8 +26,9 @@ $(READY): setup.cfg pyproject.toml constraints.txt plugin/locks/runtime.txt plug
 	$(BIN)/python -m pip install --progress-bar on -c constraints.txt -e '.[label-studio,postgres,test]'
 	@touch $(READY)
 
-demo: setup ## Label Studio, a marketplace, the model and the manager, running
-	$(BIN)/outfox --home .outfox/demo demo
+# Ctrl-C reaches make and the shell too: it is how the demo ends, and no error of theirs.
+demo: setup ## Label Studio, a marketplace, the model and the manager, running: make demo ARGS="--port 8081"
+	@trap : INT; $(BIN)/outfox --home .outfox/demo demo $(ARGS) || test $$? -eq 130
 
 test: setup ## everything that continuous integration runs
 	@$(MAKE) --no-print-directory -j 2 check suite
@@ -112,6 +113,9 @@ bench-loop: setup ## two rounds of the demo with processes killed at random mome
 
 bench-load: setup ## 20 to 1,000 workers on real pages, on SQLite and PostgreSQL: requests/s, latency, losses
 	$(BIN)/python tests/bench/load.py
+
+bench-first-hour: setup ## a newcomer in the demo: seconds to the first verdict, validated example, bonus and second round
+	$(BIN)/python tests/bench/first_hour.py
 
 clean: ## remove what the other targets made, the virtual environment too
 	rm -rf $(VENV) .outfox test-results build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,6 +1,11 @@
 """Progress of a long operation: a protocol for whatever shows it."""
 
-from typing import Protocol
+import threading
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+POLL_SECONDS = 0.1
+T = TypeVar("T")
 
 
 class Progress(Protocol):
@@ -27,3 +32,26 @@ class NoProgress:
 
     def finish(self) -> None:
         """Do nothing."""
+
+
+def show_waiting(progress: Progress, what: str, action: Callable[[], T]) -> T:
+    """Run an action in a thread, and show meanwhile that time passes: loading a large library says nothing itself."""
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(action())
+        except BaseException as error:  # noqa: BLE001 - the edge of a thread: raised again below
+            errors.append(error)
+
+    progress.start(0, what)
+    thread = threading.Thread(target=run, name="shown", daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(POLL_SECONDS)
+        progress.advance(0)
+    if errors:
+        raise errors[0]
+    progress.finish()
+    return results[0]

@@ -14,6 +14,7 @@ COMMANDS = {
     "approve_top_ups": "outfox crowd pay {task} --top-up",
     "approve_work": "outfox crowd approve {task} --all",
     "check_installation": "outfox doctor",
+    "choose_demo_port": "outfox demo --port {port}",
     "close_round": "outfox round close {task}",
     "connect_label_studio": "outfox labelstudio connect {task}",
     "connect_ml_backend": "outfox labelstudio connect {task} --ml-backend URL",

@@ -152,7 +152,7 @@ def serve_locally(app: Flask, port: int, *, open_browser: bool) -> None:
         # Bound here: werkzeug prints its own message and exits if the port is taken.
         listening = socket.create_server((HOST, port))
     except OSError as error:
-        raise PortTaken(f"port {port} is in use; choose another, or 0 for a free one") from error
+        raise PortTaken(f"port {port} is taken; choose another one with --port, or 0 for a free one") from error
     with listening:
         server = make_server(HOST, port, app, threaded=True, fd=listening.fileno())
     address = f"http://{HOST}:{server.port}/"

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 PREFIX = "OUTFOX_"
 CONFIG_FILE = "outfox.toml"
+# The settings of a demo, in its home; `make demo` uses this folder of the project.
+DEMO_FILE = "demo.toml"
+DEMO_HOME = Path(".outfox", "demo")
 DATABASE = "outfox.db"
 SECRET_BYTES = 32
 
@@ -316,14 +319,29 @@ def _unknown(name: str) -> SettingsError:
 
 
 def _file_settings(environ: Mapping[str, str], config: Path | None, home: str | None) -> dict[str, Any]:
-    """Return the values of the named file, or of the one in the home folder if it exists."""
+    """Return the values of the named file, or of the one in the home folder, which may be a demo's."""
     if config:
         return _read_file(config, "--config")
     if f"{PREFIX}CONFIG" in environ:
         return _read_file(Path(environ[f"{PREFIX}CONFIG"]), f"{PREFIX}CONFIG")
     base = home or environ.get(f"{PREFIX}HOME") or str(Settings.model_fields["home"].default)
-    default_file = Path(base).expanduser() / CONFIG_FILE
-    return _read_file(default_file, "its permissions") if default_file.is_file() else {}
+    files = (Path(base).expanduser() / name for name in (CONFIG_FILE, DEMO_FILE))
+    found = next((file for file in files if file.is_file()), None)
+    return _read_file(found, "its permissions") if found else {}
+
+
+def find_demo(environ: Mapping[str, str], folder: Path) -> Path | None:
+    """Return the settings of the demo that `make demo` keeps in the folder or one above, unless there are others.
+
+    Other settings are any in the environment, and a file or a database in the default home. A file of another user is
+    ignored: it could name servers of theirs.
+    """
+    home = Path(str(Settings.model_fields["home"].default)).expanduser()
+    own = any(name.startswith(PREFIX) for name in environ) or any(
+        (home / name).exists() for name in (CONFIG_FILE, DEMO_FILE, DATABASE)
+    )
+    files = () if own else (parent / DEMO_HOME / DEMO_FILE for parent in (folder, *folder.parents))
+    return next((file for file in files if file.is_file() and file.stat().st_uid == os.geteuid()), None)
 
 
 def _read_file(path: Path, named_by: str) -> dict[str, Any]:

@@ -188,9 +188,14 @@ def parse_json_lines(lines: bytes, schema: pa.Schema) -> pa.Table:
 
 
 LENGTH = 16
+SIMULATED = "simulated-"
 
 
 def pseudonym(task: Task, worker: Worker) -> str:
-    """Return the worker's pseudonym in one task's data; it is stable there and cannot be reversed."""
+    """Return the worker's pseudonym in one task's data; it is stable there and cannot be reversed.
+
+    That of a simulated worker says so.
+    """
     who = canonical_json([worker.marketplace, worker.external_id])
-    return hmac.new(task.worker_salt.encode(), who.encode(), hashlib.sha256).hexdigest()[:LENGTH]
+    name = hmac.new(task.worker_salt.encode(), who.encode(), hashlib.sha256).hexdigest()[:LENGTH]
+    return f"{SIMULATED}{name}" if worker.simulated else name

@@ -181,6 +181,7 @@ class Work(Section):
     validations_per_hit: int = Field(5, ge=1, le=50, description="examples in one validation HIT, 1 to 50")
     create_minutes: int = Field(20, ge=1, le=1_440, description="minutes a worker has for a creation HIT")
     validate_minutes: int = Field(15, ge=1, le=1_440, description="minutes a worker has for a validation HIT")
+    quiz_minutes: int = Field(30, ge=1, le=1_440, description="minutes a worker has for the quiz")
     hits_at_once: int = Field(3, ge=1, le=100, description="HITs that one worker can have open at once, 1 to 100")
     empty_hits_per_day: int = Field(
         3,

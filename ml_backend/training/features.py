@@ -135,7 +135,7 @@ class FrozenNetwork:
         keys = self.keys(texts)
         missing = self._cache.missing(keys)
         missing_texts = {key: text for key, text in zip(keys, texts, strict=True) if key in missing}
-        monitor.start(len(missing_texts), "reading the rows")
+        monitor.start(len(missing_texts), "Reading the training data with the base model")
         for batch in _equal_lengths(list(missing_texts.items())):
             self._cache.put(zip([key for key, _ in batch], self._features([text for _, text in batch]), strict=True))
             monitor.step(len(batch))

@@ -39,7 +39,7 @@ def fine_tune(
     steps = settings.epochs * math.ceil(len(examples.lengths) / settings.batch_size)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: rate_at(step, steps))
     best: tuple[float, int, Metrics, list[torch.Tensor]] | None = None
-    monitor.start(steps, f"training on {count(len(examples.lengths), 'row')}")
+    monitor.start(steps, f"Training on {count(len(examples.lengths), 'row')}")
     for epoch in range(1, settings.epochs + 1):
         for batch in shuffled_batches(examples.lengths, settings.batch_size, shuffler):
             loss = _step(network, examples, batch, optimizer, learning)
@@ -107,5 +107,5 @@ def _step(
 
 
 def _note(epoch: int, epochs: int, loss: float, best: float | None) -> str:
-    note = f"epoch {epoch}/{epochs}, loss {loss:.2f}"
-    return note if best is None else f"{note}, held out {best:.1f}"
+    note = f"epoch {epoch} of {epochs}, loss {loss:.2f}"
+    return note if best is None else f"{note}, best so far {best:.1f} points"

@@ -96,13 +96,13 @@ def fit_label_head(
     seen, unseen = features[: len(data.train)], features[len(data.train) :]
     labels = np.array([names.index(str(row.label)) for row in data.train])
     best: tuple[float, tuple[Floats, Floats]] | None = None
-    monitor.start(len(STRENGTHS), "fitting the head")
+    monitor.start(len(STRENGTHS), "Training the model's last layer")
     for strength in STRENGTHS:
         head = fit_logistic(seen, labels, len(names), strength, class_weights=settings.class_weights)
         points = _points(data, *head, unseen)
         if best is None or points > best[0]:
             best = (points, head)
-        monitor.step(1, f"held out {best[0]:.1f}")
+        monitor.step(1, f"best so far {best[0]:.1f} points")
     monitor.finish()
     if best:
         put_into(network, *map(torch.from_numpy, best[1]))
@@ -196,14 +196,14 @@ def _best_head(
     weights = torch.zeros(2, width, requires_grad=True)
     biases = torch.zeros(2)
     best: tuple[float, torch.Tensor] | None = None
-    monitor.start(len(DECAYS), "fitting the head")
+    monitor.start(len(DECAYS), "Training the model's last layer")
     for decay in DECAYS:
         _descend(train, weights, biases, decay)
         with torch.no_grad():
             cost = float(held_out.loss(weights.detach(), biases))
         if best is None or cost < best[0]:
             best = (cost, weights.detach().clone())
-        monitor.step(1, f"held out loss {best[0]:.2f}")
+        monitor.step(1, f"smallest loss so far {best[0]:.2f}")
     monitor.finish()
     # A bias shifts all tokens equally and changes no prediction, so it stays zero.
     return (best[1] if best else weights.detach()), biases

@@ -211,7 +211,12 @@ def _check(job: ExportJob, form: Form, reference: EvaluationResult) -> Evaluatio
     data = job.data
     folder = _write(job, form)
     network, encoder = open_onnx(folder, data.spec.kind, len(data.spec.label_names), data.spec.model.max_length)
-    found = predict_held_out(job.make_target(network, encoder), data, job.monitor, f"checking {form}")
+    found = predict_held_out(
+        job.make_target(network, encoder),
+        data,
+        job.monitor,
+        f"Checking that the model answers the same when it serves ({form})",
+    )
     rows = len(data.held_out)
     points, least = agreement(reference, found, data), MIN_AGREEMENT[form.precision]
     # An fp32 form has no room for chance: it computes the same.

@@ -137,7 +137,7 @@ def _choose_artefact(
         return _target(network, reading, data.spec)
 
     itself = make_target(TorchNetwork(start.network, data.spec.kind), encoder)
-    reference = predict_held_out(itself, data, monitor, "evaluating")
+    reference = predict_held_out(itself, data, monitor, "Measuring the model on data that it has not seen")
     return choose_artefact(ExportJob(start, encoder, data, make_target, folder, monitor), reference)
 
 

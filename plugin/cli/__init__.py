@@ -6,6 +6,7 @@ Exit codes: 0 success; 1 a check failed (`doctor`, `crowd statement`, `round ver
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,7 +20,7 @@ from plugin import __version__
 from plugin.cli.output import discard_output, escape_controls, prepare_streams
 from plugin.hints import command_for, hint_data, set_program
 from plugin.logs import configure_logs
-from plugin.settings import load_settings
+from plugin.settings import find_demo, load_settings
 from plugin.wiring import Application
 
 # Where each command is, and its line in `outfox --help`: nothing is imported before it is used.
@@ -43,6 +44,8 @@ COMMANDS = {
     "task": ("plugin.cli.task:task", "Launch tasks from packs, list and show them."),
     "templates": ("plugin.cli.templates:templates", "Make, check, preview, export and import task packs."),
 }
+# Without settings of their own, these find the demo of `make demo`.
+ABOUT_TASKS = ("context", "crowd", "data", "labelstudio", "model", "round", "status", "task")
 
 
 class LazyGroup(click.Group):
@@ -73,6 +76,10 @@ class LazyGroup(click.Group):
 @click.pass_context
 def cli(context: click.Context, home: str | None, config: Path | None) -> None:
     """Collect examples that fool your model, validate them, pay for them, and train the next model on them."""
+    if config is None and home is None and context.invoked_subcommand in ABOUT_TASKS:
+        config = find_demo(os.environ, Path.cwd())
+        if config is not None:
+            click.echo(escape_controls(f"the demo's (--config {shlex.quote(os.path.relpath(config))}):"), err=True)
     given = {"--home": home, "--config": config}
     set_program([part for name, value in given.items() if value is not None for part in (name, str(value))])
     settings = load_settings(os.environ, config=config, home=home)

@@ -179,13 +179,17 @@ def _listed(found: Sequence["WorkerFigures"]) -> Group:
     columns = ("worker", "name", "pseudonym", "groups", "approved", "rejected", "to decide", "earned", "owed",
                "hourly pay", "last work", "qualified for", "blocked")  # fmt: skip
     rows = [
-        (one.worker_id, one.name, one.pseudonym, ", ".join(one.groups), one.approved, one.rejected, one.undecided,
+        (_named(one), one.name, one.pseudonym, ", ".join(one.groups), one.approved, one.rejected, one.undecided,
          dollars(one.earned_cents), dollars(one.owed_cents),
          "" if one.median_hourly_cents is None else dollars(one.median_hourly_cents), when(one.last_work_at),
          ", ".join(one.qualified_for), one.blocked)
         for one in found
     ]  # fmt: skip
     return limited_table(columns, rows, optional_end=True)
+
+
+def _named(worker: "WorkerFigures") -> str:
+    return f"{worker.worker_id} (simulated)" if worker.simulated else worker.worker_id
 
 
 def _preview(action: str, worker_ids: tuple[str, ...], rest: str = "") -> None:

@@ -4,25 +4,29 @@ import signal
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 import click
 from rich.console import Group
 
-from plugin.cli.output import console, data_command, show, table, wants_json
+from common.progress import show_waiting
+from plugin.cli.output import console, data_command, escape_controls, show, table, wants_json
 from plugin.cli.progress import ProgressBar, stopped_by_signals
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
-    from plugin.demo.demo import Demo
+    from plugin.demo.demo import Demo, DemoOptions
     from plugin.demo.servers import Watch
     from plugin.demo.simulation import SimulationOptions
     from plugin.demo.welcome import Ready
     from plugin.simulation.results import Results
 
-POLL_SECONDS = 0.5
-EXAMPLES = 20
+# The quiz is open for the six colleagues, the visitor and two people more.
+RECRUITS = 9
+EXAMPLES, ALONE_EXAMPLES = 8, 20
 # Enough to see a difference between two rounds.
 SIMULATED_EXAMPLES = 100
 # `head` trains in seconds; `full` takes a minute and learns more from a round.
@@ -35,8 +39,12 @@ MODE, SIMULATED_MODE = "head", "full"
 @click.option(
     "--examples",
     type=click.IntRange(1, 10_000),
-    show_default=f"{EXAMPLES}, or {SIMULATED_EXAMPLES} with --simulate",
+    show_default=f"{EXAMPLES}; {ALONE_EXAMPLES} with --no-crowd, {SIMULATED_EXAMPLES} with --simulate",
     help="Verified fooling examples that end a round.",
+)
+@click.option("--crowd/--no-crowd", default=True, help="Let simulated colleagues write and validate beside you.")
+@click.option(
+    "--minutes", type=click.FloatRange(0.1, 600), default=5.0, help="How long the colleagues take to fill a round."
 )
 @click.option("--simulate", is_flag=True, help="Run rounds with a simulated crowd, and report the results.")
 @click.option("--rounds", type=click.IntRange(1, 20), default=2, help="Number of simulated rounds.")
@@ -54,6 +62,8 @@ def demo(
     port: int,
     until_ready: bool,
     examples: int | None,
+    crowd: bool,
+    minutes: float,
     simulate: bool,
     rounds: int,
     workers: int,
@@ -63,39 +73,52 @@ def demo(
     """Start everything with the sentiment task, and show how to use it as owner, worker and researcher.
 
     Label Studio, a marketplace, the ML backend, the web app and the manager run until Ctrl-C; a process that exits is
-    restarted. The next start continues where this one ended. With --simulate, programs work on the marketplace in place
-    of people, and the results are written to the folder `report` in the home.
+    restarted. The next start continues where this one ended. Six simulated colleagues (programs) write and validate
+    beside you, so that your example is validated and paid and the next round opens within about ten minutes. With
+    --simulate, programs work on the marketplace in place of people, and the results are written to the folder `report`
+    in the home.
     """
     # A SIGTERM during the start stops what was started, like Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with_colleagues = crowd and not simulate
     with ProgressBar() as progress:
-        progress.start(0, "Loading")
-        from plugin.demo.demo import Demo, DemoOptions
-
-        progress.finish()
-        target = examples or (SIMULATED_EXAMPLES if simulate else EXAMPLES)
+        module = show_waiting(progress, "Loading Outfox", lambda: import_module("plugin.demo.demo"))
+        target = examples or (SIMULATED_EXAMPLES if simulate else EXAMPLES if crowd else ALONE_EXAMPLES)
         trained = mode or (SIMULATED_MODE if simulate else MODE)
-        options = DemoOptions(target, trained, workers if simulate else 0, rounds if simulate else None)
-        running = Demo(app, port, options)
-        try:
+        recruits = workers if simulate else RECRUITS if crowd else 0
+        options = module.DemoOptions(target, trained, recruits, rounds if simulate else None, with_colleagues)
+    running: Demo = _demo(app, port, module, options)
+    ready: Ready | None = None
+    try:
+        with ProgressBar() as progress:
             ready = running.prepare(progress)
-        except BaseException:
-            running.stop()
-            raise
-    with stopped_by_signals() as stop:
-        try:
-            watch = running.watch(lambda text: click.echo(text, err=True))
-            if not simulate or not wants_json():
-                _welcome(ready)
+        if not simulate or not wants_json():
+            _welcome(ready)
+        with ProgressBar() as progress:
+            running.wait_for_manager(progress)
+        with stopped_by_signals() as stop:
+            watch = running.watch(_report)
             if simulate:
                 from plugin.demo.simulation import SimulationOptions
 
                 _simulate(running, ready, watch, stop, SimulationOptions(rounds, workers, seed))
-            while not until_ready and not stop.wait(POLL_SECONDS):
-                watch.check()
-        finally:
-            click.echo("stopping the servers …", err=True)
-            running.stop()
+            if not until_ready and not stop.is_set():
+                from plugin.demo.visit import Visit
+
+                Visit(running, ready, minutes if with_colleagues else None, _report).run(watch, stop)
+    finally:
+        running.stop(_report)
+        if ready is not None:
+            _report(f"stopped; everything is kept in {ready.home} for the next start")
+
+
+def _demo(app: Application, port: int, module: ModuleType, options: "DemoOptions") -> "Demo":
+    running: Demo = module.Demo(app, port, options)
+    return running
+
+
+def _report(text: str) -> None:
+    click.echo(escape_controls(text), err=True)
 
 
 def _welcome(ready: "Ready") -> None:

@@ -95,6 +95,8 @@ def _texts(overview: "Overview", outbox: int, now: datetime) -> Iterator[Rendera
     yield table(columns, [_row(one) for one in overview.tasks])
     for one in overview.tasks:
         waiting = [count(number, *QUEUES[name]) for name, number in one.queues.items() if number]
+        if one.simulated:
+            yield f"simulated workers wrote {one.simulated:,} of these {count(one.collected, 'example')} of {one.task}"
         yield ""
         yield f"{one.task} waits for:"
         yield from (f"- {with_command(reason.text, reason.hint)}" for reason in one.waits_for)

@@ -4,12 +4,14 @@ import sys
 import time
 from dataclasses import dataclass, replace
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 
 from common.clock import Clock
-from common.progress import Progress
+from common.progress import Progress, show_waiting
 from ml_backend.artefact import list_versions
 from mturk.marketplace.services import accounts, workers
+from plugin.demo.colleagues import COLLEAGUES
 from plugin.demo.gold import add_gold, gold_file
 from plugin.demo.home import DemoHome, HomeLock, find_home
 from plugin.demo.servers import (
@@ -38,6 +40,7 @@ from round_manager.services.label_studio import connect_task, push_task
 from round_manager.services.manager_runs import last_pass
 from round_manager.services.rounds import open_round
 from round_manager.services.tasks import create_task, list_rounds
+from round_manager.services.workers import mark_simulated
 from templates import Pack, find_pack
 
 TASK = "sentiment"
@@ -48,19 +51,22 @@ SECONDS_BETWEEN_PASSES = 2
 # Rounds are small, and models must be measured on more than a handful of rows.
 HELD_OUT_SHARE = 0.3
 SECONDS_TO_POST = 240.0
+VISIT_MINUTES = {"create_minutes": 6, "validate_minutes": 5, "quiz_minutes": 5}
 
 
 @dataclass(frozen=True)
 class DemoOptions:
     """The size of a demo: the verified fooling examples that end a round, and the workers that the quiz is open for.
 
-    `mode` is how models are trained; `last_round` is the last round that opens automatically, None for no limit.
+    `mode` is how models are trained; `last_round` is the last round that opens automatically, None for no limit. With
+    `colleagues`, rounds have the terms of a short visit.
     """
 
     examples: int
     mode: str
     recruits: int = 0
     last_round: int | None = None
+    colleagues: bool = False
 
 
 class DemoFailed(PluginError):
@@ -85,13 +91,13 @@ class DemoMarketplace:
             accounts.set_web_app(market, ACCOUNT, home.settings.web_url)
         return home.with_key(opened.key.id, opened.key.secret)
 
-    def invite(self, name: str) -> str:
-        """Return a sign-in link for the worker of this name; create the worker if needed."""
+    def invite(self, name: str) -> workers.InvitedWorker:
+        """Return the worker of this name with a sign-in link; create the worker if needed."""
         with self._config.open() as market:
             known = [one.worker_id for one in workers.list_workers(market) if one.name == name]
             if known:
-                return workers.invite_again(market, known[0], self._url).link
-            return workers.invite_workers(market, [name], self._url)[0].link
+                return workers.invite_again(market, known[0], self._url)
+            return workers.invite_workers(market, [name], self._url)[0]
 
 
 class Demo:
@@ -107,7 +113,7 @@ class Demo:
         token = self._home.settings.label_studio_token
         self._studio = LabelStudioServer(folder, port, EMAIL, self._home.password, token)
         self._servers: list[Server] = []
-        self.pack = demo_pack(options.examples, self._home.settings.templates_path)
+        self.pack = demo_pack(options.examples, self._home.settings.templates_path, is_visit=options.colleagues)
 
     @property
     def settings(self) -> Settings:
@@ -123,6 +129,18 @@ class Demo:
     def market(self) -> DemoMarketplace:
         """Its marketplace, with the rights of the marketplace's owner."""
         return DemoMarketplace(self._home, self._clock)
+
+    @property
+    def config(self) -> Path:
+        """The file with its settings."""
+        return self._home.config
+
+    def invite_simulated(self, name: str) -> str:
+        """Return a sign-in link for a worker who is marked as simulated wherever people see their work."""
+        invited = self.market.invite(name)
+        with self.app.services() as services:
+            mark_simulated(services, self.app.actor, self.settings.crowd_name, [invited.worker_id])
+        return invited.link
 
     def prepare(self, progress: Progress) -> Ready:
         """Start and fill everything; what takes longest runs in parallel."""
@@ -146,22 +164,37 @@ class Demo:
                 self._recruit(store)
                 starting.wait(progress)
                 project = self._fill(store, progress)
+                self._started_at = self._clock.now()
                 manager.start()
-                self._wait_for_manager(store, manager, progress)
                 standing = demo_status(ServiceContext(store, self._clock), TASK)
         except BaseException:
             starting.cancel()
             raise
         return self._ready(project, standing, time.monotonic() - began)
 
+    def wait_for_manager(self, progress: Progress) -> None:
+        """Wait until the manager has finished a pass, and so has posted the HITs of the round."""
+        progress.start(0, "Posting the first paid work (HITs) on the marketplace")
+        deadline, manager = time.monotonic() + SECONDS_TO_POST, self._servers[-1]
+        with self.app.services() as services:
+            while not _has_passed(services, self._started_at):
+                manager.check_start(deadline)
+                progress.advance(0, "")
+                time.sleep(POLL_SECONDS)
+        progress.finish()
+
     def watch(self, report: Report) -> Watch:
         """Return what restarts servers that exit, and reports it."""
         return Watch(self._studio, self._servers, report)
 
-    def stop(self) -> None:
-        """Stop everything, the manager first, because it uses the others."""
+    def stop(self, report: Report = lambda _: None) -> None:
+        """Stop everything, the manager first, because it uses the others; `report` gets a message for each."""
         for server in reversed(self._servers):
+            if server.wanted:
+                report(f"stopping {server.name} …")
             server.stop()
+        if self._studio.is_running:
+            report("stopping Label Studio …")
         self._studio.stop()
 
     def _ready(self, project: int, standing: DemoStatus, seconds: float) -> Ready:
@@ -179,7 +212,7 @@ class Demo:
             accuracy=known[version],
             backend=f"{settings.ml_backend_url}/tasks/{TASK}",
             marketplace=settings.crowd_url,
-            invitation=self.market.invite(VISITOR),
+            invitation=self.market.invite(VISITOR).link,
             archives=settings.archives_location,
             config=str(self._home.config),
             home=str(self._home.folder),
@@ -188,6 +221,7 @@ class Demo:
             standing=standing,
             program=shell_program("outfox"),
             python=shell_program(Path(sys.executable).name),
+            colleagues=COLLEAGUES if self._options.colleagues else 0,
         )
 
     def _made_servers(self) -> list[Server]:
@@ -206,14 +240,13 @@ class Demo:
         known = list_versions(self.settings.models_path, TASK)
         if known:
             return known[0].version
-        progress.start(0, "Loading the training code")
         # Imported late: it takes seconds, in which Label Studio is starting already.
-        from ml_backend.training import train
-
-        progress.finish()
+        training = show_waiting(progress, "Loading PyTorch", lambda: import_module("ml_backend.training"))
         cache = self.settings.cache_path / "embeddings"
-        trained = train(self.pack, self.settings.models_path, mode=self._options.mode, cache=cache, progress=progress)
-        return trained.manifest.version
+        trained = training.train(
+            self.pack, self.settings.models_path, mode=self._options.mode, cache=cache, progress=progress
+        )
+        return str(trained.manifest.version)
 
     def _open_round(self, store: Store, version: str) -> None:
         """Create the task and open its first round; the manager opens later ones."""
@@ -229,7 +262,7 @@ class Demo:
         add_gold(ServiceContext(store, self._clock), self.app.actor, file, self.pack)
 
     def _recruit(self, store: Store) -> None:
-        """Post the quiz for the whole simulated crowd, which is larger than the round needs."""
+        """Post the quiz for all simulated workers and some people, who are more than the round needs."""
         if not self._options.recruits:
             return
         context = ServiceContext(store, self._clock)
@@ -251,25 +284,20 @@ class Demo:
         progress.finish()
         return connected.projects["create"]
 
-    def _wait_for_manager(self, store: Store, manager: Server, progress: Progress) -> None:
-        """Wait until the manager has finished a pass, and so has posted the HITs of the round."""
-        progress.start(0, "Waiting for the manager's first pass")
-        since, deadline = self._clock.now(), time.monotonic() + SECONDS_TO_POST
-        context = ServiceContext(store, self._clock)
-        while not _has_passed(context, since):
-            manager.check_start(deadline)
-            progress.advance(0, "")
-            time.sleep(POLL_SECONDS)
-        progress.finish()
 
+def demo_pack(examples: int, own_folder: Path, *, is_visit: bool = False) -> Pack:
+    """Return the sentiment task, or the home's own version of it, with rounds short enough to watch.
 
-def demo_pack(examples: int, own_folder: Path) -> Pack:
-    """Return the sentiment task, or the home's own version of it, with rounds short enough to watch."""
+    In a visit with simulated colleagues, everything that the visitor writes is validated, and work that they accepted
+    and left does not hold up the round for long.
+    """
     pack = find_pack(TASK, own_folder)
     rounds = pack.spec.rounds.model_copy(update={"target_fooling": examples, "held_out_share": HELD_OUT_SHARE})
     # Only the visitor writes in the demo's Label Studio, and should not have to wait.
-    work = pack.spec.work.model_copy(update={"label_studio_minutes": 0})
-    return replace(pack, spec=pack.spec.model_copy(update={"rounds": rounds, "work": work}))
+    work = pack.spec.work.model_copy(update={"label_studio_minutes": 0, **(VISIT_MINUTES if is_visit else {})})
+    validation = pack.spec.validation.model_copy(update={"sample_non_fooling": 1.0} if is_visit else {})
+    terms = {"rounds": rounds, "work": work, "validation": validation}
+    return replace(pack, spec=pack.spec.model_copy(update=terms))
 
 
 def _has_passed(context: ServiceContext, since: datetime) -> bool:

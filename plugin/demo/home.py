@@ -13,10 +13,10 @@ from mturk.marketplace.destinations import LOOPBACK
 from plugin.errors import PluginError
 from plugin.labelstudio.server import HOST
 from plugin.server_process import free_port
-from plugin.settings import PREFIX, Settings, load_settings, stored_secret
+from plugin.settings import DEMO_FILE, PREFIX, Settings, load_settings, stored_secret
 
 LOCK = "demo.lock"
-FILE = "demo.toml"
+FILE = DEMO_FILE
 TOKEN_BYTES = 20
 PASSWORD_BYTES = 8
 BACKEND_USER = "outfox"

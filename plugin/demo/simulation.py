@@ -104,6 +104,15 @@ class SimulatedCrowd:
         return bool(done.kind)
 
 
+def open_record(demo: Demo, meaning: Callable[[str], str] = lambda _text: "") -> SimulationRecord:
+    """Return the record of a demo's sentences, with the meaning of its gold."""
+    home = demo.settings.home_path
+    record = SimulationRecord(home / RECORD, demo.pack, meaning)
+    for text, reading in readings(gold_file(home, demo.pack), demo.pack):
+        record.note_text(text, reading)
+    return record
+
+
 @dataclass(frozen=True)
 class SimulationOptions:
     """How many rounds to run, with how many simulated workers, from which seed."""
@@ -145,9 +154,7 @@ class Simulation:
     def run(self, watch: Watch, progress: Progress) -> SimulationReport | None:
         """Return the report once the rounds are over; None if the simulation was stopped."""
         demo = self._demo
-        record = SimulationRecord(demo.settings.home_path / RECORD, demo.pack)
-        for text, reading in readings(gold_file(demo.settings.home_path, demo.pack), demo.pack):
-            record.note_text(text, reading)
+        record = open_record(demo)
         with demo.app.open_store() as store:
             self._run_crowd(store, record, watch, progress)
             if self._stop.is_set():
@@ -162,7 +169,7 @@ class Simulation:
         options, leave = self._options, threading.Event()
         profiles = make_profiles(options.workers, options.seed)
         crowd = SimulatedCrowd(profiles, self._demo.pack.spec, self._demo.settings.crowd_url, record, leave)
-        crowd.sign_in(self._demo.market.invite)
+        crowd.sign_in(self._demo.invite_simulated)
         working = threading.Thread(target=crowd.work, name="simulated-crowd", daemon=True)
         working.start()
         # The length of a round cannot be predicted, so no remaining time is shown.

@@ -55,6 +55,7 @@ class Ready:
     standing: DemoStatus
     program: str
     python: str
+    colleagues: int = 0
 
 
 def demo_status(context: ServiceContext, name: str) -> DemoStatus:
@@ -94,6 +95,12 @@ def _lines(ready: Ready) -> Iterator[str]:
     yield "  import outfox"
     yield f'  outfox.load("{ready.task}", path="{ready.archives}")'
     yield ""
+    if ready.colleagues:
+        yield f"{ready.colleagues} simulated colleagues (programs) write and validate beside you, and assume that you"
+        yield "wrote what you were asked for. Write an example, then watch here what becomes of it: it is"
+        yield "validated, on the marketplace its bonus is paid, and in about ten minutes the round ends, the"
+        yield "model learns from it and the next round opens. To start without them: --no-crowd."
+        yield ""
     yield f"Ctrl-C ends the demo; what you did is kept in {ready.home}."
 
 
@@ -120,12 +127,17 @@ def _owner(ready: Ready) -> Iterator[str]:
     else:
         yield "  Look around; what you write now waits until a round is open."
         yield "  See what happens next, and how the round went:"
-    outfox = f"{ready.program} --config {shell_path(Path(ready.config))}"
+    outfox = outfox_command(ready)
     yield f"  {outfox} status"
     if not ready.standing.takes_texts:
         yield f"  {outfox} round metrics {ready.task}"
     if ready.standing.status == "paused":
         yield f"  {outfox} round resume {ready.task}"
+
+
+def outfox_command(ready: Ready) -> str:
+    """Return how to type a command about the demo, up to the name of the command."""
+    return f"{ready.program} --config {shell_path(Path(ready.config))}"
 
 
 def _worker_text(standing: DemoStatus) -> str:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from common.errors import Hint
 from plugin.errors import LabelStudioNotInstalled, PluginError
-from plugin.server_process import ServerProcess, is_up
+from plugin.server_process import ServerProcess, free_port, is_up
 
 HOST = "127.0.0.1"
 # The first start migrates the database; later ones take about ten seconds.
@@ -39,8 +40,8 @@ _ENVIRONMENT = {
 class LabelStudioStartFailed(PluginError):
     """Label Studio cannot be started on this machine; `retry` says whether another start can help."""
 
-    def __init__(self, message: str, *, retry: bool = False) -> None:
-        super().__init__(message)
+    def __init__(self, message: str, *, retry: bool = False, hint: Hint | None = None) -> None:
+        super().__init__(message, hint=hint)
         self.retry = retry
 
 
@@ -116,9 +117,9 @@ class LabelStudioServer:
             try:
                 probe.bind((HOST, self.port))
             except OSError as error:
-                raise LabelStudioStartFailed(
-                    f"port {self.port} is in use; choose another one for Label Studio with --port"
-                ) from error
+                text = f"port {self.port} is taken; choose another one for Label Studio with --port"
+                hint = Hint("choose_demo_port", port=free_port())
+                raise LabelStudioStartFailed(text, hint=hint) from error
 
     def _new_child(self) -> ServerProcess:
         place = ["--internal-host", HOST, "--port", str(self.port), "--host", self.url]

@@ -10,7 +10,7 @@ import json
 import re
 import threading
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -109,10 +109,14 @@ def _misspelt(text: str, rng: Random) -> str:
 
 
 class SimulationRecord:
-    """Tells simulated validators what a sentence means; Outfox itself never reads it."""
+    """Tells simulated validators what a sentence means; Outfox itself never reads it.
 
-    def __init__(self, file: Path, pack: Pack) -> None:
+    `meaning` returns what a person meant with a sentence of theirs, or an empty text if that is unknown too.
+    """
+
+    def __init__(self, file: Path, pack: Pack, meaning: Callable[[str], str] = lambda _text: "") -> None:
         self._file = file
+        self._meaning = meaning
         self._lock = threading.Lock()
         self._seconds: dict[str, float] = {}
         (self._input,) = pack.spec.with_role("input")
@@ -137,8 +141,8 @@ class SimulationRecord:
 
     def reading(self, text: str) -> str:
         """Return what people understand by a sentence; for an unknown one, by the most similar known sentence."""
-        known = self._readings.get(text)
-        if known is not None:
+        known = self._readings.get(text) or self._meaning(text)
+        if known:
             return known
         words = _words(text)
         with self._lock:

@@ -1,6 +1,6 @@
 """Simulated workers: profiles with skill, honesty, care and patience, and how such a worker does HITs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -20,8 +20,8 @@ SECONDS_PER_JUDGEMENT = 20.0
 SECONDS_PER_QUESTION = 30.0
 # A worker without work in a group skips that group for this many visits.
 VISITS_TO_SKIP = 4
-# The first word of the titles of validation HITs.
-CHECK = "Check"
+# The first words of the titles of validation HITs and of quizzes.
+CHECK, QUIZ = "Check", "Paid quiz"
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,8 @@ class SimulatedProfile:
     """The character of one simulated worker.
 
     `skill` is how often they think of a hard sentence, `error_rate` how often they misread or answer wrongly,
-    `patience` the number of attempts on one sentence, `pace` their time compared with most people's.
+    `patience` the number of attempts on one sentence, `pace` their time compared with most people's; `title` is their
+    name without the number.
     """
 
     number: int
@@ -40,11 +41,12 @@ class SimulatedProfile:
     pace: float
     honest: bool
     likes_checking: bool
+    title: str = NAME
 
     @property
     def name(self) -> str:
         """The name on the marketplace."""
-        return f"{NAME} {self.number}"
+        return f"{self.title} {self.number}"
 
     def rng(self, *about: object) -> Random:
         """Return a random generator that is the same each time for the same worker and subject."""
@@ -79,17 +81,38 @@ class VisitResult:
     fooled: int = 0
 
 
+def _want_all(_offer: Offer) -> bool:
+    return True
+
+
+def _hurry(_seconds: float) -> None:
+    """Programs need no time."""
+
+
 class SimulatedWorker:
-    """One worker of the simulated crowd, with their own browser."""
+    """One worker of the simulated crowd, with their own browser.
+
+    `wants` says whether they accept what is offered, and `pause` lets them take their time, given what a person needs.
+    """
 
     def __init__(
-        self, profile: SimulatedProfile, spec: TaskSpec, browser: Browser, market_url: str, record: SimulationRecord
+        self,
+        profile: SimulatedProfile,
+        spec: TaskSpec,
+        browser: Browser,
+        market_url: str,
+        record: SimulationRecord,
+        *,
+        wants: Callable[[Offer], bool] = _want_all,
+        pause: Callable[[float], None] = _hurry,
     ) -> None:
         self.profile = profile
         self._spec = spec
         self._browser = browser
         self._site = MarketplaceSite(browser, market_url)
         self._record = record
+        self._wants = wants
+        self._pause = pause
         self._skips: dict[str, int] = {}
         self._accepted_group = ""
         # An earlier run, or a lost answer, may have left an accepted HIT in the queue.
@@ -115,9 +138,10 @@ class SimulatedWorker:
     def accept(self) -> AcceptedHit | None:
         """Accept a HIT, of the kind that this worker prefers."""
         offers = [one for one in self._site.offers() if not self._skipped(one)]
-        if not offers:
+        offers.sort(key=lambda one: one.title.startswith(CHECK) is not self.profile.likes_checking)
+        offer = next(filter(self._wants, offers), None)
+        if offer is None:
             return None
-        offer = min(offers, key=lambda one: one.title.startswith(CHECK) is not self.profile.likes_checking)
         self._accepted_group = offer.title
         return self._site.accept(offer)
 
@@ -187,6 +211,7 @@ class SimulatedWorker:
 
     def _spend(self, page: HitPage, seconds: float) -> None:
         page.spend(seconds * self.profile.pace)
+        self._pause(seconds * self.profile.pace)
 
     def _read(self, text: str) -> str:
         """Return what this worker understands by a sentence: what people do, with the worker's error rate."""

@@ -21,7 +21,6 @@ from templates import TaskSpec
 MINUTE = 60
 # Workers are paid after this time at the latest, even if we stop reviewing.
 AUTO_APPROVE_SECONDS = 3 * 24 * 60 * MINUTE
-QUIZ_MINUTES = 30
 KEYWORDS = {
     HitKind.CREATE: ("writing", "language model", "bonus"),
     HitKind.VALIDATE: ("checking", "judgement", "language"),
@@ -52,7 +51,7 @@ def terms_of(spec: TaskSpec, kind: HitKind, qualification_id: str | None, limits
     reward_cents, minutes = {
         HitKind.CREATE: (spec.pay.create_cents, spec.work.create_minutes),
         HitKind.VALIDATE: (spec.pay.validate_cents, spec.work.validate_minutes),
-        HitKind.QUIZ: (spec.pay.quiz_cents, QUIZ_MINUTES),
+        HitKind.QUIZ: (spec.pay.quiz_cents, spec.work.quiz_minutes),
     }[kind]
     held = Comparator.DOES_NOT_EXIST if kind is HitKind.QUIZ else Comparator.EXISTS
     needs = () if qualification_id is None else (Requirement(qualification_id, held, restriction=Restriction.ACCEPT),)

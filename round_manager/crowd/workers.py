@@ -64,6 +64,7 @@ class WorkerFigures:
     name: str = ""
     pseudonym: str = ""
     groups: tuple[str, ...] = ()
+    simulated: bool = False
 
 
 def worker_figures(session: Session, marketplace: str, tasks: Sequence[Task]) -> list[WorkerFigures]:
@@ -87,7 +88,7 @@ def worker_figures(session: Session, marketplace: str, tasks: Sequence[Task]) ->
             figures = (approved, rejected, undecided, earned, owed, pay, may, blocked, last)
             alias = pseudonym(tasks[0], worker) if len(tasks) == 1 else ""
             person = (worker.name or "", alias, tuple(groups.get(number, ())))
-            found.append(WorkerFigures(worker.external_id, *figures, *person))
+            found.append(WorkerFigures(worker.external_id, *figures, *person, simulated=worker.simulated))
     return sorted(found, key=lambda one: one.last_work_at.timestamp() if one.last_work_at else 0.0, reverse=True)
 
 

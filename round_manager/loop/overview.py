@@ -21,6 +21,7 @@ from round_manager.models import (
     Assignment,
     AssignmentStatus,
     EntryState,
+    Example,
     ExampleStatus,
     Hit,
     HitKind,
@@ -36,6 +37,7 @@ from round_manager.models import (
     SessionStatus,
     Task,
     TrainingJob,
+    Worker,
     WorkSession,
     spec_of,
 )
@@ -52,7 +54,7 @@ DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
 
 @dataclass(frozen=True)
 class TaskOverview:
-    """Where a task stands; `decided` examples are verified or disputed."""
+    """Where a task stands; `decided` examples are verified or disputed, `simulated` ones by simulated workers."""
 
     task: str
     round: int
@@ -70,6 +72,7 @@ class TaskOverview:
     queues: dict[str, int]
     waits_for: tuple[WaitReason, ...]
     warnings: tuple[WaitReason, ...] = ()
+    simulated: int = 0
 
     @property
     def vmer(self) -> Rate:
@@ -104,6 +107,7 @@ def task_overview(session: Session, task: Task, *, now: datetime, has_marketplac
         queues=_queues(session, task, round, tallies),
         waits_for=_waits_for(session, task, round, now, has_marketplace=has_marketplace),
         warnings=tuple(round_warnings(session, round, has_marketplace=has_marketplace)),
+        simulated=_simulated(session, round),
     )
 
 
@@ -146,6 +150,15 @@ def held_for_a_person(session: Session, task_id: int | None = None) -> int:
     if task_id is not None:
         hits, entries = hits.where(Hit.task_id == task_id), entries.where(LedgerEntry.task_id == task_id)
     return (session.scalar(hits) or 0) + (session.scalar(entries) or 0)
+
+
+def _simulated(session: Session, round: Round) -> int:
+    """Return the number of the round's collected examples that simulated workers wrote."""
+    authors = session.scalars(select(Worker.id).where(Worker.simulated)).all()
+    if not authors:
+        return 0  # As in every task outside a demo.
+    written = select(func.count()).where(Example.round_id == round.id, Example.author_id.in_(authors))
+    return session.scalar(written.where(Example.status.not_in(NOT_COUNTED))) or 0
 
 
 def _queues(session: Session, task: Task, round: Round, tallies: dict[Any, int]) -> dict[str, int]:

@@ -5,7 +5,7 @@ import uuid
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ForeignKey, UniqueConstraint, select
+from sqlalchemy import ForeignKey, UniqueConstraint, select, text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
@@ -230,11 +230,15 @@ class Worker(table.Numbered):
         UniqueConstraint("marketplace", "external_id"),
         UniqueConstraint("id", "marketplace"),
         *table.filled("marketplace", "external_id"),
+        table.truth("simulated"),
+        table.index("ix_worker_simulated", "id", where="simulated"),
     )
 
     marketplace: Mapped[str] = mapped_column(LimitedText(40))
     external_id: Mapped[str] = mapped_column(LimitedText(255))
     first_seen_at: Mapped[datetime]
+    # A program in place of a person, as in the demo; their pseudonyms say so.
+    simulated: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
     # What the owner calls this person. It stays in the database: archives and `/data` have pseudonyms only.
     name: Mapped[str | None] = mapped_column(LimitedText(200), default=None)
     # The language that the worker chose for their pages; without one, their task and their browser decide.

@@ -22,8 +22,12 @@ from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.tasks import find_task
 from templates import Pack, load_pack
 
-# No project shows how long rounds are, and the demo has its own terms.
-IGNORED_TERMS: dict[str, bool | set[str]] = {"rounds": True, "work": {"label_studio_minutes"}}
+# No project shows these, and the demo has its own terms.
+IGNORED_TERMS: dict[str, bool | set[str]] = {
+    "rounds": True,
+    "validation": {"sample_non_fooling"},
+    "work": {"create_minutes", "label_studio_minutes", "quiz_minutes", "validate_minutes"},
+}
 
 
 def _no_progress(_done: int, _total: int) -> None:

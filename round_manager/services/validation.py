@@ -6,14 +6,27 @@ Examples are listed page by page, newest first. A page continues after the id of
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
+from sqlalchemy.orm import aliased
 
 from round_manager.bulk_rows import worker_names
 from round_manager.errors import ExampleNotFound
 from round_manager.loop.waiting import undecided
-from round_manager.models import Context, Example, ExampleStatus, Round, RoundStatus, Vote
+from round_manager.models import (
+    Context,
+    EntryKind,
+    EntryState,
+    Example,
+    ExampleStatus,
+    LedgerEntry,
+    Round,
+    RoundStatus,
+    Vote,
+    Worker,
+)
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.rounds import choose_round, list_rounds, opened_rounds
 from round_manager.tasks.tasks import find_task
@@ -61,12 +74,19 @@ class Aggregation:
 
 @dataclass(frozen=True)
 class ListedExample:
-    """An example with the key of its context, the pseudonym of its author and the number of its votes."""
+    """An example with the key of its context, the pseudonym of its author and the number of its votes.
+
+    `simulated` says whether a simulated worker wrote it, `simulated_votes` how many of its votes such workers gave, and
+    `bonus` is the state of its author's bonus.
+    """
 
     example: Example
     context: str | None
     author: str
     votes: int
+    simulated: bool = False
+    simulated_votes: int = 0
+    bonus: EntryState | None = None
 
 
 @dataclass(frozen=True)
@@ -93,9 +113,7 @@ def list_examples(
     with context.store.read() as session:
         owner = find_task(session, task)
         round = choose_round(session, owner, number)
-        votes = select(func.count()).where(Vote.example_id == Example.id).scalar_subquery()
-        wanted = select(Example, Context.key, votes).join(Context, Context.id == Example.context_id, isouter=True)
-        wanted = wanted.where(Example.round_id == round.id)
+        wanted = _listed().where(Example.round_id == round.id)
         if statuses:
             wanted = wanted.where(Example.status.in_(statuses))
         if fooled is not None:
@@ -107,9 +125,30 @@ def list_examples(
             wanted = wanted.where(Example.id < last)
         # One more than a page holds, to know whether there is another page.
         found = session.execute(wanted.order_by(Example.id.desc()).limit(size + 1)).all()
-        authors = worker_names(session, owner, {example.author_id for example, _, _ in found})
-    rows = tuple(ListedExample(one, key, authors[one.author_id], count) for one, key, count in found[:size])
+        authors = worker_names(session, owner, {example.author_id for example, *_ in found})
+    rows = tuple(ListedExample(one, key, authors[one.author_id], *rest) for one, key, *rest in found[:size])
     return ExamplePage(round, rows, rows[-1].example.public_id if len(found) > size else None)
+
+
+def _listed() -> Select[Any]:
+    """Select examples with what ListedExample adds, apart from the pseudonym."""
+    voter = aliased(Worker)
+    votes = select(func.count()).select_from(Vote).where(Vote.example_id == Example.id)
+    simulated = votes.join(voter, voter.id == Vote.worker_id).where(voter.simulated)
+    of_bonus = (LedgerEntry.example_id == Example.id, LedgerEntry.kind == EntryKind.BONUS)
+    bonus = select(LedgerEntry.state).where(*of_bonus)
+    return (
+        select(
+            Example,
+            Context.key,
+            votes.scalar_subquery(),
+            Worker.simulated,
+            simulated.scalar_subquery(),
+            bonus.limit(1).scalar_subquery(),
+        )
+        .join(Context, Context.id == Example.context_id, isouter=True)
+        .join(Worker, Worker.id == Example.author_id)
+    )
 
 
 def count_votes(context: ServiceContext, task: str, *, number: int | None = None) -> VotesCounted:

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from common.progress import NoProgress, Progress
 from crowd.port import UndeliveredMessage
 from crowd.profile import CrowdLimits
+from round_manager.audit import note
 from round_manager.crowd import workers
 from round_manager.crowd.workers import WorkerFigures, grant_passed_quizzes, worker_figures
 from round_manager.errors import CrowdWorkError
-from round_manager.models import Task
+from round_manager.models import Task, ensure_worker
 from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
 from round_manager.tasks.tasks import find_task, list_tasks
 from round_manager.work.quizzes import ungranted_passes
@@ -65,6 +66,24 @@ def withdraw_qualification(
     found = _task(context, task)
     for worker in worker_ids:
         crowd.access.withdraw(found, worker, actor=actor.name, reason=reason)
+
+
+def mark_simulated(context: ServiceContext, actor: Actor, marketplace: str, worker_ids: Sequence[str]) -> None:
+    """Mark workers as programs in place of people, before their first work; safe to repeat."""
+    with context.store.write() as session:
+        for worker_id in worker_ids:
+            worker = ensure_worker(session, marketplace, worker_id, now=context.now())
+            if not worker.simulated:
+                worker.simulated = True
+                session.flush()
+                note(
+                    session,
+                    "marked as simulated",
+                    worker,
+                    actor=actor.name,
+                    reason="a program in place of a person",
+                    now=context.now(),
+                )
 
 
 def check_task(context: ServiceContext, task: str) -> None:

@@ -5,7 +5,7 @@ from alembic import op
 from round_manager.database.triggers import Guard, create_statements, drop_statements
 
 revision = "0035"
-down_revision = "0031"
+down_revision = "0034"
 branch_labels = None
 depends_on = None
 

@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import Hint
 from plugin.errors import SettingsError, UnknownSetting
-from plugin.settings import Settings, load_settings, settings_table
+from plugin.settings import DEMO_FILE, DEMO_HOME, Settings, find_demo, load_settings, settings_table
 
 
 def test_the_environment_wins_over_the_file_and_the_file_over_the_defaults(tmp_path: Path) -> None:
@@ -94,3 +94,34 @@ def test_every_setting_is_in_the_table() -> None:
     for name, field in Settings.model_fields.items():
         assert f"| `{name}` | `OUTFOX_{name.upper()}` |" in table
         assert field.description
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project folder with the home of `make demo`, and a user without an installation of their own."""
+    monkeypatch.setenv("HOME", str(tmp_path / "user"))
+    demo = tmp_path / "project" / DEMO_HOME / DEMO_FILE
+    demo.parent.mkdir(parents=True)
+    demo.write_text('log_level = "error"\n')
+    return tmp_path / "project"
+
+
+def test_the_demo_of_the_folder_or_of_one_above_is_found(project: Path) -> None:
+    (project / "docs").mkdir()
+    assert find_demo({"LANG": "C"}, project) == find_demo({}, project / "docs") == project / DEMO_HOME / DEMO_FILE
+    assert find_demo({}, project.parent) is None
+
+
+def test_other_settings_win_over_the_demo(project: Path) -> None:
+    assert find_demo({"OUTFOX_DATABASE_URL": "sqlite:///x.db"}, project) is None
+    mine = project.parent / "user" / ".outfox"
+    mine.mkdir(parents=True)
+    (mine / "outfox.db").touch()
+    assert find_demo({}, project) is None
+
+
+def test_the_home_of_a_demo_is_enough_to_find_its_settings(project: Path) -> None:
+    home = project / DEMO_HOME
+    assert load_settings({}, home=str(home)).log_level == "error"
+    (home / "outfox.toml").write_text('log_level = "debug"\n')
+    assert load_settings({}, home=str(home)).log_level == "debug"

@@ -1,12 +1,14 @@
-"""Paged lists of the ledger and of workers."""
+"""Paged lists of the ledger and of workers, and the mark of simulated ones."""
 
 import pytest
 
 from round_manager.errors import TaskNotFound
 from round_manager.models import EntryState
-from round_manager.services.context import ServiceContext
+from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.payments import list_ledger
-from round_manager.services.workers import list_workers
+from round_manager.services.tasks import show_overview
+from round_manager.services.validation import list_examples
+from round_manager.services.workers import list_workers, mark_simulated
 from tests.campaign import OWNER, Campaign
 
 
@@ -40,3 +42,19 @@ def test_workers_are_read_in_pages(campaign: Campaign, context: ServiceContext) 
     assert (len(whole.workers), whole.total) == (3, 3)
     page = list_workers(context, campaign.crowd.name, task=campaign.task.name, offset=1, limit=1)
     assert (page.workers, page.total) == (whole.workers[1:2], 3)
+
+
+def test_simulated_workers_are_marked_wherever_they_appear(campaign: Campaign, context: ServiceContext) -> None:
+    mark_simulated(context, Actor(OWNER), campaign.crowd.name, ["W1"])
+    mark_simulated(context, Actor(OWNER), campaign.crowd.name, ["W1"])
+    for worker in ("W1", "W2"):
+        campaign.marketplace.access.grant(campaign.task, worker, actor=OWNER, reason="")
+    found = {one.worker_id: one.simulated for one in list_workers(context, campaign.crowd.name).workers}
+    assert found == {"W1": True, "W2": False}
+    examples = [campaign.add_example(author=name) for name in ("W1", "W2")]
+    listed = list_examples(context, campaign.task.name).examples
+    assert [one.simulated for one in listed] == [False, True]
+    assert [one.author.startswith("simulated-") for one in listed] == [False, True]
+    assert len(listed) == len(examples)
+    (overview,) = show_overview(context, campaign.task.name, has_marketplace=True).tasks
+    assert (overview.collected, overview.simulated) == (2, 1)

@@ -121,7 +121,7 @@ def test_cached_rows_are_not_read_again(make_pack: MakePack, tmp_path: Path) -> 
             cache=tmp_path / "cache",
             progress=seen,
         )
-        read.append(seen.totals[seen.stages.index("reading the rows")])
+        read.append(seen.totals[seen.stages.index("Reading the training data with the base model")])
     assert read == [len(rows), 0, 1]
 
 
