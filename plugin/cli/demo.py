@@ -3,7 +3,7 @@
 import signal
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from plugin.demo.welcome import Ready
     from plugin.simulation.results import Results
 
+SIMULATED_TITLE = "Simulated worker"
 # The quiz is open for the six colleagues, the visitor and two people more.
 RECRUITS = 9
 EXAMPLES, ALONE_EXAMPLES = 8, 20
@@ -87,6 +88,8 @@ def demo(
         trained = mode or (SIMULATED_MODE if simulate else MODE)
         recruits = workers if simulate else RECRUITS if crowd else 0
         options = module.DemoOptions(target, trained, recruits, rounds if simulate else None, with_colleagues)
+        if simulate:
+            options = replace(options, crowd_title=SIMULATED_TITLE)
     running: Demo = _demo(app, port, module, options)
     ready: Ready | None = None
     try:

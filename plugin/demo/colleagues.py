@@ -30,6 +30,7 @@ PAUSE_SHARE = 1 / 40
 SECONDS_TO_LEAVE_CHECKS = 3.0
 SECONDS_BETWEEN_VISITS = 2.0
 SECONDS_BETWEEN_LOOKS = 1.0
+SECONDS_TO_STOP = 3.0
 # Colleagues look in turn, so what nobody was offered for this long is no longer there.
 SECONDS_WITHOUT_CHECKS = 3 * SECONDS_BETWEEN_VISITS
 _log = logging.getLogger(__name__)
@@ -133,8 +134,10 @@ class Colleagues:
 
     def __exit__(self, *_error: object) -> None:
         self._stop.set()
+        # Whoever waits for an answer of a server that is about to stop is not waited for.
+        deadline = time.monotonic() + SECONDS_TO_STOP
         for thread in self._threads:
-            thread.join()
+            thread.join(max(0.0, deadline - time.monotonic()))
         for browser in self._browsers:
             browser.close()
 

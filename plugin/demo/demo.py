@@ -11,7 +11,7 @@ from common.clock import Clock
 from common.progress import Progress, show_waiting
 from ml_backend.artefact import list_versions
 from mturk.marketplace.services import accounts, workers
-from plugin.demo.colleagues import COLLEAGUES
+from plugin.demo.colleagues import COLLEAGUES, TITLE
 from plugin.demo.gold import add_gold, gold_file
 from plugin.demo.home import DemoHome, HomeLock, find_home
 from plugin.demo.servers import (
@@ -56,8 +56,9 @@ VISIT_MINUTES = {"create_minutes": 6, "validate_minutes": 5, "quiz_minutes": 5}
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """The size of a demo: the verified fooling examples that end a round, and the workers that the quiz is open for.
+    """The size of a demo: the verified fooling examples that end a round, and how many workers the quiz is open for.
 
+    Workers on the marketplace whose names do not begin with `crowd_title` are added to them.
     `mode` is how models are trained; `last_round` is the last round that opens automatically, None for no limit. With
     `colleagues`, rounds have the terms of a short visit.
     """
@@ -67,6 +68,7 @@ class DemoOptions:
     recruits: int = 0
     last_round: int | None = None
     colleagues: bool = False
+    crowd_title: str = TITLE
 
 
 class DemoFailed(PluginError):
@@ -98,6 +100,11 @@ class DemoMarketplace:
             if known:
                 return workers.invite_again(market, known[0], self._url)
             return workers.invite_workers(market, [name], self._url)[0]
+
+    def count_others(self, title: str) -> int:
+        """Return the number of workers whose names do not begin like this."""
+        with self._config.open() as market:
+            return sum(not one.name.startswith(title) for one in workers.list_workers(market))
 
 
 class Demo:
@@ -267,7 +274,8 @@ class Demo:
             return
         context = ServiceContext(store, self._clock)
         crowd = self.app.connected_crowd(context, self.app.crowd())
-        sent = recruit_workers(context, self.app.actor, crowd, TASK, self._options.recruits)
+        people = self._options.recruits + self.market.count_others(self._options.crowd_title)
+        sent = recruit_workers(context, self.app.actor, crowd, TASK, people)
         if sent.problem:
             raise DemoFailed(f"the quiz cannot be posted: {sent.problem}")
 

@@ -77,11 +77,11 @@ def round_state(context: ServiceContext, task: str) -> RoundState:
         frozen=found.round.frozen_at is not None,
         bonus_cents=spec_of(found.round).pay.fooled_bonus_cents,
         waits_for=tuple(one.text for one in overview.waits_for),
-        examples=tuple(_examples(context, task, number)),
+        examples=tuple(examples_of(context, task, number)),
     )
 
 
-def _examples(context: ServiceContext, task: str, number: int) -> Iterator[ExampleState]:
+def examples_of(context: ServiceContext, task: str, number: int) -> Iterator[ExampleState]:
     """Yield the examples of a round, newest first."""
     after: UUID | None = None
     while True:

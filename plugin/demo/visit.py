@@ -23,6 +23,7 @@ class Visit:
     def __init__(self, demo: Demo, ready: Ready, minutes: float | None, report: Report) -> None:
         self._demo = demo
         self._minutes = minutes
+        self._report = report
         pointers = Pointers(
             earnings=f"{ready.marketplace}/earnings",
             label_studio=ready.url,
@@ -41,6 +42,7 @@ class Visit:
                 if time.monotonic() - looked_at >= SECONDS_BETWEEN_LOOKS:
                     self._news.update(round_state(services, TASK))
                     looked_at = time.monotonic()
+            self._report("stopping …")
 
     def _colleagues(self, services: ServiceContext) -> "Colleagues | nullcontext[None]":
         if self._minutes is None:

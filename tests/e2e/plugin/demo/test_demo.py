@@ -1,7 +1,6 @@
 import fcntl
 import json
 import os
-import shutil
 import socket
 import time
 from pathlib import Path
@@ -16,23 +15,18 @@ from plugin.demo.demo import demo_pack
 from plugin.server_process import free_port
 from plugin.simulation.sentences import SimulationRecord
 from plugin.simulation.worker import make_profiles
-from templates import BUILT_IN
-from tests.conftest import Outfox, replace_in
+from round_manager.models import RoundStatus
+from tests.conftest import Outfox
 from tests.e2e.end_state import broken_promises
-from tests.e2e.first_start import FirstStart
 from tests.e2e.killer import Killer, at_large
+from tests.e2e.plugin.demo.conftest import EXAMPLES, SharedDemo
 from tests.e2e.running_demo import RunningDemo, about, is_up, running_demo, until
 from tests.e2e.visitor import Visitor
 
 SECONDS_TO_PLAY = 900
-# Validated fooling examples that end a round.
-EXAMPLES = 4
-ROUNDS = 2
 WORKERS = 7
 # Others are killed by tests of their own; `make bench-loop` kills everything, the demo itself included.
 KILLED = ("serve", "manage")
-# Every n-th row of the seed.
-SEED_PART = 5
 
 
 @pytest.fixture
@@ -43,20 +37,18 @@ def seed() -> int:
     return seed
 
 
-def test_a_person_and_a_simulated_crowd_finish_two_rounds_despite_kills(
-    tmp_path: Path, page: Page, seed: int, first_start: FirstStart
+@pytest.mark.ends_demo
+def test_after_ctrl_c_a_simulated_crowd_goes_on_and_finishes_a_round_despite_kills(
+    shared_demo: SharedDemo, page: Page, seed: int
 ) -> None:
-    home, port, dice = tmp_path / "home", free_port(), Random(seed)
-    first_start.give_tables(home / "label-studio")
-    _give_small_pack(home / "templates")
-    size = ("--rounds", ROUNDS, "--examples", EXAMPLES, "--workers", WORKERS, "--mode", "head")
-    options = ("--simulate", *size, "--until-ready")
-    with running_demo(home, port, *options) as demo:
+    home, rounds = shared_demo.home, _end(shared_demo)
+    size = ("--rounds", rounds, "--examples", EXAMPLES, "--workers", WORKERS, "--mode", "head")
+    with running_demo(home, shared_demo.port, "--simulate", *size, "--until-ready") as demo:
         visitor = _visitor(demo, page)
         visitor.take_quiz()
         until(lambda: demo.is_playing)
-        _look_around(demo, port)
-        killer = Killer(demo, dice)
+        _look_around(demo, shared_demo.port)
+        killer = Killer(demo, Random(seed))
         with at_large(killer, lambda: killer.kill_each_once(KILLED, lambda: demo.is_playing)):
             text = visitor.write()
             assert visitor.check() > 0
@@ -64,8 +56,8 @@ def test_a_person_and_a_simulated_crowd_finish_two_rounds_despite_kills(
             until(lambda: demo.ended() is not None, SECONDS_TO_PLAY)
         assert demo.ended() == 0, demo.said
     assert {name for name, _ in killer.killed} == set(KILLED), killer.killed
-    assert broken_promises(home, rounds=ROUNDS) == [], killer.killed
-    _check_report(demo, text)
+    assert broken_promises(home, rounds=rounds) == [], killer.killed
+    _check_report(demo, text, rounds)
     for name in ("label_studio_url", "ml_backend_url", "web_url", "crowd_url"):
         assert not is_up(demo.addresses[name])
 
@@ -96,19 +88,13 @@ def error_code(output: str) -> str:
     return str(json.loads(output.splitlines()[-1])["code"])
 
 
-def _give_small_pack(folder: Path) -> None:
-    """The task with a part of its seed, so that its models are trained in a fraction of the time.
-
-    On so few rows a model may lose many points by chance, and among so few workers round 2 may have none whom no model
-    knows, so that nothing of it would be held out. What the guard and the split make of that is tried elsewhere.
-    """
-    shutil.copytree(BUILT_IN / "sentiment", folder / "sentiment")
-    rows = (folder / "sentiment" / "seed.jsonl").read_text(encoding="utf-8").splitlines()
-    (folder / "sentiment" / "seed.jsonl").write_text("\n".join(rows[::SEED_PART]), encoding="utf-8")
-    replace_in(folder / "sentiment" / "task.yaml", "guard_points: 2.0", "guard_points: 50.0")
-    replace_in(folder / "sentiment" / "task.yaml", "split_by_worker: true", "split_by_worker: false")
-    # So that there are HITs for every validator.
-    replace_in(folder / "sentiment" / "task.yaml", "validations_per_hit: 5", "validations_per_hit: 2")
+def _end(shared_demo: SharedDemo) -> int:
+    """Press Ctrl-C once a round is open in which nobody has written yet, and return its number."""
+    state = shared_demo.wait(lambda state: state.status is RoundStatus.OPEN and not state.examples)
+    shared_demo.running.stop()
+    assert shared_demo.running.ended() == 0
+    assert "stopping" in shared_demo.running.said
+    return state.number
 
 
 def _visitor(demo: RunningDemo, page: Page) -> Visitor:
@@ -134,29 +120,26 @@ def _look_around(demo: RunningDemo, port: int) -> None:
     """Label Studio has the task, and writers get verdicts."""
     session = requests.Session()
     session.headers["Authorization"] = f"Token {demo.addresses['label_studio_token']}"
-    (project,) = [
-        one
-        for one in session.get(f"http://127.0.0.1:{port}/api/projects/", timeout=30).json()["results"]
-        if one["title"] == "sentiment: write"
-    ]
-    assert project["task_number"] == 72
+    projects = session.get(f"http://127.0.0.1:{port}/api/projects/", timeout=30).json()["results"]
+    (project,) = [one for one in projects if one["title"] == "sentiment: write"]
+    assert project["task_number"] >= 72
     forged = requests.post(f"{demo.addresses['ml_backend_url']}/tasks/sentiment/predict", json={}, timeout=30)
     assert forged.status_code == 401
     assert _said_to_a_writer(session, port, project["id"]).startswith(("You fooled the model!", "Not fooled"))
 
 
-def _check_report(demo: RunningDemo, text: str) -> None:
+def _check_report(demo: RunningDemo, text: str, rounds: int) -> None:
     """What was printed is what was saved, and what a researcher finds in the archives."""
     told = demo.printed()
     report = told["report"]
     assert report["crowd"] == "simulated crowd"
-    assert [one["round"] for one in report["rounds"]] == [1, 2]
+    assert [one["round"] for one in report["rounds"]] == list(range(1, rounds + 1))
     for one in report["rounds"]:
         assert one["verified_fooling"] >= EXAMPLES
         assert one["vmer"]["low"] <= one["vmer"]["share"] <= one["mer"]["share"]
         assert one["cost_cents"] > one["workers_cents"] > 0
         assert one["assumed_hourly_cents"] > 0
-    assert {one["dataset"] for one in report["accuracy"]} >= {"seed", "round 1", "round 2"}
+    assert {one["dataset"] for one in report["accuracy"]} >= {"seed", "round 1", f"round {rounds}"}
     assert (demo.home / "report" / "report.png").read_bytes().startswith(b"\x89PNG")
     frame = researcher.load("sentiment", path=told["archives"], verify=True)
     assert frame["id"].is_unique

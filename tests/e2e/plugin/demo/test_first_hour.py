@@ -1,0 +1,100 @@
+"""The first hour with the demo: a newcomer's own example is validated, paid and learned from, beside colleagues."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from random import Random
+
+from playwright.sync_api import Page, expect
+
+import outfox as researcher
+from plugin.settings import DEMO_FILE, DEMO_HOME
+from plugin.simulation.sentences import write
+from plugin.simulation.worker import make_profiles
+from round_manager.models import RoundStatus
+from tests.e2e.plugin.demo.conftest import SharedDemo
+from tests.e2e.running_demo import PROGRAM, until
+from tests.e2e.visitor import Visitor
+
+MOST_EXAMPLES = 5
+
+
+def test_a_workers_example_is_validated_and_its_bonus_paid(shared_demo: SharedDemo, page: Page) -> None:
+    (person,) = make_profiles(1, "a newcomer")
+    visitor = Visitor(
+        page, shared_demo.ready["invitation"], shared_demo.pack.spec, person, lambda _text: "", nullcontext
+    )
+    visitor.take_quiz()
+    for _ in range(MOST_EXAMPLES):
+        text = visitor.write()
+        own = shared_demo.decided(text)
+        if own.fooled:
+            break
+    assert own.fooled, "no example fooled the model"
+    assert own.simulated_votes == own.votes >= 2
+    until(lambda: "Your bonus of $0.60 was paid" in shared_demo.running.said)
+    assert "validated by" in shared_demo.running.said
+    page.goto(f"{shared_demo.ready['marketplace']}/earnings")
+    expect(page.get_by_text("$0.60").first).to_be_visible()
+
+
+def test_the_owners_example_is_in_the_round_that_the_next_model_learns_from(
+    shared_demo: SharedDemo, page: Page, screenshot: Callable[[str], Path]
+) -> None:
+    shared_demo.log_in(page)
+    text = write_in_label_studio(shared_demo, page)
+    screenshot("demo-owner")
+    own = shared_demo.decided(text)
+    following = shared_demo.wait(lambda state: state.number > own.round and state.status is RoundStatus.OPEN)
+    until(lambda: f"Round {own.round + 1} is open against" in shared_demo.running.said)
+
+    said = shared_demo.running.said
+    assert "Your example in Label Studio" in said
+    assert text not in said, "what people type stays out of logs"
+    first = shared_demo.outfox("round", "metrics", "sentiment")[0]
+    assert (first["round"], following.number > 1) == (1, True)
+    frame = researcher.load("sentiment", path=shared_demo.ready["archives"], verify=True)
+    mine = frame[frame["text"] == text]
+    assert list(mine["status"]) == ["verified"]
+    colleagues = frame["author"].str.startswith("simulated-")
+    assert colleagues.any()
+    assert not colleagues[mine.index].any()
+    workers = shared_demo.outfox("crowd", "workers", "sentiment")
+    assert sum(one["simulated"] for one in workers) == shared_demo.ready["colleagues"]
+
+
+def test_commands_of_the_readme_find_the_demo(shared_demo: SharedDemo, tmp_path: Path) -> None:
+    (tmp_path / DEMO_HOME).mkdir(parents=True)
+    (tmp_path / DEMO_HOME / DEMO_FILE).symlink_to(shared_demo.config)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("OUTFOX_")}
+    environment["HOME"] = str(tmp_path)
+    ran = subprocess.run([PROGRAM, "status"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    assert "sentiment" in ran.stdout
+    assert DEMO_FILE in ran.stderr
+
+
+def write_in_label_studio(shared_demo: SharedDemo, page: Page) -> str:
+    """Write on the first task until the model is fooled, submit, and return the text."""
+    page.goto(f"{shared_demo.ready['url']}?tab=0")
+    page.locator(".outfox, [class*=row-wrapper]").first.wait_for()
+    if not page.locator(".outfox").count():
+        page.locator("[class*=row-wrapper]").first.click()
+    page.locator(".outfox").wait_for()
+    page.wait_for_load_state("networkidle")
+    shown = page.locator(".outfox").inner_text()
+    (target,) = [one.name for one in shared_demo.pack.spec.labels if f"reads as: {one.title}" in shown]
+    rng, box, said = Random(1), page.locator("textarea[name=text]"), ""
+    for _ in range(shared_demo.pack.spec.work.tries):
+        text = write(shown, target, rng, skill=1.0).text
+        box.fill(text)
+        box.press("Shift+Enter")
+        box = page.locator("textarea[name^='text:']")
+        expect(box).to_have_value(text)
+        expect(page.locator(".verdict")).not_to_have_text(said)
+        said = page.locator(".verdict").inner_text()
+        if "You fooled the model" in said:
+            break
+    page.get_by_role("button", name="Submit").click()
+    return text
