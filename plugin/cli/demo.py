@@ -45,7 +45,7 @@ MODE, SIMULATED_MODE = "head", "full"
 )
 @click.option("--crowd/--no-crowd", default=True, help="Let simulated colleagues write and validate beside you.")
 @click.option(
-    "--minutes", type=click.FloatRange(0.1, 600), default=5.0, help="How long the colleagues take to fill a round."
+    "--minutes", type=click.FloatRange(0.1, 600), default=4.0, help="How long the colleagues take to fill a round."
 )
 @click.option("--simulate", is_flag=True, help="Run rounds with a simulated crowd, and report the results.")
 @click.option("--rounds", type=click.IntRange(1, 20), default=2, help="Number of simulated rounds.")

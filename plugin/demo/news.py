@@ -14,6 +14,7 @@ from round_manager.models import EntryState, ExampleStatus, RoundStatus
 Report = Callable[[str], None]
 # After this time, the news says what an ended round waits for.
 SECONDS_TO_END = 20.0
+MOST_REASONS = 2
 ENDED = (RoundStatus.VALIDATING, RoundStatus.CLOSED)
 
 
@@ -98,7 +99,7 @@ class News:
             self._ended_at = None
         if self._ended_at is not None and self._now() - self._ended_at > SECONDS_TO_END:
             self._ended_at = None
-            yield f"Round {number} still waits: {'; '.join(state.waits_for)}."
+            yield f"Round {number} still waits: {'; '.join(state.waits_for[:MOST_REASONS])}."
         if state.frozen and not known.frozen:
             yield (
                 f"Round {number} is closed and frozen, and the next model learns from it. How it went: "
