@@ -1,22 +1,27 @@
 // Attempts: the panel with the model's verdict on the present text, and the list of earlier attempts.
 
 import {retryUntilDone} from "./work-api.js";
-import {at, counted, element, isBusy, once, setText} from "./work-screen.js";
+import {at, element, isBusy, once, setText} from "./work-screen.js";
+import {gettext, ngettext, percent} from "./translation.js";
 
-const NOTHING = "Nothing yet. Write your text, then ask the model.";
-const ASKING = "Asking the model…";
-const CHANGED = "You changed your text while we waited, so it was not asked about. Ask again when you are ready.";
+const NOTHING = gettext("Nothing yet. Write your text, then ask the model.");
+const ASKING = gettext("Asking the model…");
+const CHANGED = gettext("You changed your text while we waited, so it was not asked about. Ask again when you are ready.");
+const SAYS = gettext("What the model says");
+const TITLES = {
+  fooled: gettext("Fooled"), "not-fooled": gettext("Not fooled"), answered: gettext("Answered"), stale: gettext("Before your change"),
+};
 
 const key = (asked) => JSON.stringify(Object.entries(asked).sort());
 
 const outcomeOf = ({fooled}) => ({true: "fooled", false: "not-fooled"})[fooled] ?? "answered";
 
-const percent = (share) => `${Math.round(share * 100)}%`;
-
 export class VerdictPanel {
-  constructor(client, editor) {
+  // `state` returns the page's state, which has the number of attempts.
+  constructor(client, editor, state) {
     this.client = client;
     this.editor = editor;
+    this.state = state;
     this.place = at("verdict");
   }
 
@@ -57,15 +62,20 @@ export class VerdictPanel {
     const current = this.current();
     const shown = current ?? this.last;
     if (current) this.note = "";
-    this.draw(shown ? (current ? outcomeOf(shown) : "stale") : "none", this.note || (shown?.message ?? NOTHING), shown);
+    this.draw(shown ? (current ? outcomeOf(shown) : "stale") : "none", this.note || (shown ? null : NOTHING), shown);
   }
 
-  draw(outcome, message, verdict) {
+  // Without a note of ours, the message is the verdict's.
+  draw(outcome, note, verdict) {
     this.place.dataset.outcome = outcome;
     if (verdict) this.place.dataset.last = outcomeOf(verdict);
     else delete this.place.dataset.last;
-    setText(at("verdict-title"), outcome === "stale" ? "Before your change" : "What the model says");
-    setText(at("verdict-message"), message);
+    setText(at("verdict-title"), TITLES[outcome] ?? SAYS);
+    const number = TITLES[outcome] ? verdict.number : null;
+    setText(at("verdict-attempt"), number ? gettext("attempt %(number)s of %(all)s", {number, all: this.state().tries}) : "");
+    // The pack's messages are in its language.
+    at("verdict-message").lang = note === null ? this.editor.place.lang : "";
+    setText(at("verdict-message"), note ?? verdict.message);
     const warning = outcome === "stale" ? "" : verdict?.warning ?? "";
     at("verdict-warning").hidden = !warning;
     setText(at("verdict-warning"), warning);
@@ -78,10 +88,10 @@ export class VerdictPanel {
   output({title, confidence, version}) {
     const bar = element("progress", {max: 1, value: confidence, ariaHidden: "true"});
     return element("li", {},
-      element("b", {textContent: title || "no answer", dir: "auto"}),
-      element("span", {className: "sure", textContent: `${percent(confidence)} sure`}),
+      element("b", {textContent: title || gettext("no answer"), lang: title ? this.editor.place.lang : "", dir: "auto"}),
+      element("span", {className: "sure", textContent: gettext("%(share)s sure", {share: percent(confidence)})}),
       bar,
-      element("small", {className: "version", textContent: `Model ${version}`}));
+      element("small", {className: "version", textContent: gettext("Model %(version)s", {version})}));
   }
 
   // Asks about what is written now; retries while the model is unavailable and the text stays the same.
@@ -120,24 +130,23 @@ export class VerdictPanel {
 export const drawAttempts = (item, {tries: most, tries_before_skip: least}, verdict) => {
   const left = Math.max(0, most - item.tries_used);
   const more = Math.max(0, least - item.tries_used);
-  setText(at("tries"), `${left} of ${counted(most, "attempt")} left`);
+  setText(at("tries"), ngettext("%(left)s of %(n)s attempt left", "%(left)s of %(n)s attempts left", most, {left}));
   at("tries-bar").max = most;
   at("tries-bar").value = left;
   at("ask").disabled = item.done || left === 0;
   at("skip").disabled = !item.may_skip && more > 0 || item.done;
-  setText(at("skip-note"), item.done || !more ? "" : `after ${counted(more, "more attempt")}`);
-  if (item.done) return "This example is submitted.";
+  setText(at("skip-note"), item.done || !more ? "" : ngettext("after %(n)s more attempt", "after %(n)s more attempts", more));
+  if (item.done) return gettext("This example is submitted.");
   if (!verdict) {
     if (isBusy()) return "";
-    return left ? "Ask the model before you submit." : "Submit a text that you asked about, or skip.";
+    return left ? gettext("Ask the model before you submit.") : gettext("Submit a text that you asked about, or skip.");
   }
   if (verdict.fooled) return "";
-  if (!more) return "You may submit this as it is, or go on trying.";
-  const attempts = counted(more, "more attempt");
-  return `The model was right. Make ${attempts} before you submit a text that does not fool it.`;
+  if (!more) return gettext("You may submit this as it is, or make another attempt.");
+  return ngettext(
+    "The model was right. Make %(n)s more attempt before you submit a text that does not fool it.",
+    "The model was right. Make %(n)s more attempts before you submit a text that does not fool it.", more);
 };
-
-const OUTCOMES = {true: "Fooled", false: "Not fooled"};
 
 // The server counts code points, JavaScript counts UTF-16 units.
 const utf16Length = (text, characters) => [...text].slice(0, characters).join("").length;
@@ -152,7 +161,7 @@ export class EarlierAttempts {
 
   draw({verdicts, task, done}) {
     at("earlier").hidden = verdicts.length === 0;
-    setText(at("earlier-count"), `Your ${counted(verdicts.length, "attempt")}`);
+    setText(at("earlier-count"), ngettext("Your %(n)s attempt", "Your %(n)s attempts", verdicts.length));
     const drawn = JSON.stringify([verdicts.map(({number}) => number), task, done]);
     if (drawn === this.drawn) return;
     this.drawn = drawn;
@@ -160,14 +169,14 @@ export class EarlierAttempts {
   }
 
   row(verdict, task, done) {
-    const outcome = OUTCOMES[verdict.fooled] ?? "Answered";
+    const outcome = TITLES[outcomeOf(verdict)];
     const texts = Object.values(verdict.on);
-    const button = element("button", {type: "button", className: "plain", textContent: "Use again", disabled: done});
-    button.ariaLabel = `Use again: attempt ${verdict.number}`;
+    const button = element("button", {type: "button", className: "plain", textContent: gettext("Use again"), disabled: done});
+    button.ariaLabel = gettext("Use again: attempt %(number)s", {number: verdict.number});
     button.onclick = () => { this.put(this.result(verdict, task)); this.editor.focus(); };
     return element("li", {},
-      element("span", {className: "work-soft", textContent: `${outcome}: ${verdict.said[0]?.title ?? ""}`, dir: "auto"}),
-      element("span", {textContent: texts.join(" · "), dir: "auto"}),
+      element("span", {className: "work-soft", textContent: gettext("%(outcome)s: %(answer)s", {outcome, answer: verdict.said[0]?.title ?? ""}), dir: "auto"}),
+      element("span", {textContent: texts.join(" · "), lang: this.editor.place.lang, dir: "auto"}),
       button);
   }
 

@@ -1,12 +1,13 @@
 // Time: how much is left until the deadline, and how much of it was spent on the work.
 
 import {announce, at, setText} from "./work-screen.js";
+import {gettext} from "./translation.js";
 
 const SECOND = 1_000;
 const IDLE_MS = 30 * SECOND;
 const HEARTBEAT_MS = 15 * SECOND;
 const HURRY_MS = 60 * SECOND;
-const WARNINGS = [[300 * SECOND, "Five minutes left"], [HURRY_MS, "One minute left"]];
+const WARNINGS = [[300 * SECOND, gettext("Five minutes left")], [HURRY_MS, gettext("One minute left")]];
 const SIGNS = ["keydown", "pointerdown", "pointermove", "wheel", "touchmove", "input"];
 
 const written = (ms) => {
@@ -44,7 +45,11 @@ export class Timer {
     const left = this.left();
     setText(at("timer"), written(left));
     at("clock").classList.toggle("hurry", left < HURRY_MS);
-    while (this.warnings.length && left <= this.warnings[0][0]) announce(this.warnings.shift()[1]);
+    while (this.warnings.length && left <= this.warnings[0][0]) {
+      const [, warning] = this.warnings.shift();
+      // The clock of the page around a frame says it.
+      if (!document.documentElement.hasAttribute("data-framed")) announce(warning);
+    }
     if (left <= 0) {
       this.stop();
       this.onOver();

@@ -3,24 +3,27 @@
 
 import {retryUntilDone} from "./work-api.js";
 import {at, setText, tabMemory} from "./work-screen.js";
+import {gettext} from "./translation.js";
 
 const SOON_MS = 800;
-const AWAY = "Not saved yet: we cannot be reached. We try again.";
+const SAVED = gettext("Draft saved");
+const AWAY = gettext("Not saved yet: we cannot be reached. We try again.");
 
 export class Drafts {
-  // `failed` gets errors that a retry cannot resolve, and the mark that was sent.
-  constructor(client, session, failed) {
+  // `failed` gets errors that a retry cannot resolve, and the mark that was sent; `place` is the path of an item's draft.
+  constructor(client, session, failed, place = (item) => `/items/${item}/draft`) {
     this.client = client;
     this.session = session;
     this.failed = failed;
+    this.place = place;
     this.waiting = new Map();
     this.sending = false;
   }
 
-  // `task` is what the text was written for, which changes with a skip. The server compares its mark.
-  keep(item, result, task, mark) {
-    this.waiting.set(item, {result, mark});
-    tabMemory.set(this.key(item), JSON.stringify({task, result}));
+  // `body` is the draft as it is sent; `task` is what it was written for, which changes with a skip.
+  keep(item, body, task) {
+    this.waiting.set(item, body);
+    tabMemory.set(this.key(item), JSON.stringify({task, body}));
     this.showState("waiting", "");
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.send(), SOON_MS);
@@ -29,11 +32,11 @@ export class Drafts {
   // Returns what was typed before the page was reloaded and the server may not have; null if there is nothing.
   left(item, task) {
     const kept = JSON.parse(tabMemory.get(this.key(item)) ?? "null");
-    return kept && JSON.stringify(kept.task) === JSON.stringify(task) ? kept.result : null;
+    return kept?.body && JSON.stringify(kept.task) === JSON.stringify(task) ? kept.body : null;
   }
 
   // Called when the server got the item's text in another call.
-  drop(item, text = "Draft saved") {
+  drop(item, text = SAVED) {
     this.waiting.delete(item);
     tabMemory.forget(this.key(item));
     if (!this.waiting.size) this.showState("saved", text);
@@ -66,7 +69,7 @@ export class Drafts {
   async sendOne(item) {
     let sent;
     let answer;
-    this.showState("saving", "Saving…");
+    this.showState("saving", gettext("Saving…"));
     try {
       answer = await retryUntilDone(
         () => {
@@ -87,16 +90,12 @@ export class Drafts {
     if (this.waiting.get(item) !== sent) return;
     if (answer?.stored === false) {
       this.waiting.delete(item);
-      this.showState("saved", "Draft kept in this tab");
+      this.showState("saved", gettext("Draft kept in this tab"));
     } else this.drop(item);
   }
 
   key(item) {
     return `outfox.draft.${this.session}.${item}`;
-  }
-
-  place(item) {
-    return `/items/${item}/draft`;
   }
 
   showState(state, text) {

@@ -1,6 +1,7 @@
 // Label Studio's editor with one item in it, and what it contains at any moment.
 
-import {at, setText} from "./work-screen.js";
+import {at, element, setText} from "./work-screen.js";
+import {gettext} from "./translation.js";
 
 const INTERFACES = ["basic", "controls"];
 const ASKS = "smartOnly";
@@ -36,11 +37,20 @@ const controlsOf = (config) => {
   return found;
 };
 
+// The heading that names the requested label.
+const goalOf = (config) => [...new DOMParser().parseFromString(config, "text/xml").querySelectorAll("Header")]
+  .map((one) => one.getAttribute("value") ?? one.textContent)
+  .find((text) => text.includes("$target"));
+
+const filledIn = (text, task) => text.replace(/\$(\w+)/g, (_, key) => task?.[key] ?? "");
+
 export class EditorPane {
   constructor(place, setup) {
     this.place = place;
     this.setup = setup;
     this.controls = controlsOf(setup.config);
+    this.goalText = goalOf(setup.config) ?? "$target_title";
+    place.append(element("p", {className: "work-busy", textContent: gettext("Loading …")}));
     this.onChange = () => {};
     this.onAsk = () => {};
   }
@@ -65,7 +75,7 @@ export class EditorPane {
   async open(task) {
     const LabelStudio = await this.load();
     const root = document.createElement("div");
-    this.place.append(root);
+    this.place.replaceChildren(root);
     const editor = await new Promise((loaded, failed) => {
       setTimeout(() => failed(new Error("the editor does not start")), TIMEOUT_MS);
       const made = new LabelStudio(root, {
@@ -97,6 +107,11 @@ export class EditorPane {
     this.task = task;
     this.dress();
     this.showing = false;
+  }
+
+  // Returns the sentence that names the requested label, empty if the task requests none.
+  goal(task) {
+    return task.target_title ? filledIn(this.goalText, task) : "";
   }
 
   // Returns the editor's content, including text that is typed but not added yet.
@@ -180,9 +195,12 @@ export class EditorPane {
     }
     for (const [name, fields] of this.textFields()) {
       const {heading} = this.controls.get(name);
-      const title = heading.replace(/\$(\w+)/g, (_, key) => this.task?.[key] ?? "");
+      const title = filledIn(heading, this.task);
       for (const field of fields) {
         if (title && field.getAttribute("aria-label") !== title) field.setAttribute("aria-label", title);
+        // The panel's own button asks the model.
+        const add = this.controls.get(name).asks && field.form?.querySelector("[data-testid='textarea-submit-section']");
+        if (add && !add.hidden) add.hidden = true;
       }
     }
   }
@@ -190,6 +208,9 @@ export class EditorPane {
 
 // Marks words of a passage without a mouse: they are typed, found in the passage, and shown as if marked.
 const LABEL = "Answer";
+const MARK = gettext("Mark it");
+const NO_WORDS = gettext("Type some words of the passage first.");
+const NOT_FOUND = gettext("These words do not stand in the passage like that. Copy them exactly.");
 
 const placesOf = (passage, words) => {
   const found = [];
@@ -212,26 +233,26 @@ export class SpanMarker {
       event.preventDefault();
       this.find(at("span-text").value.trim());
     });
-    at("span-text").addEventListener("input", () => { at("span-mark").textContent = "Mark it"; this.last = ""; });
+    at("span-text").addEventListener("input", () => { at("span-mark").textContent = MARK; this.last = ""; });
   }
 
   show() {
     if (!this.control) return;
     this.last = "";
     at("span-text").value = "";
-    at("span-mark").textContent = "Mark it";
+    at("span-mark").textContent = MARK;
     setText(at("span-note"), "");
   }
 
   find(words) {
     if (!words) {
-      setText(at("span-note"), "Type some words of the passage first.");
+      setText(at("span-note"), NO_WORDS);
       return;
     }
     const passage = this.editor.task[this.control.toName];
     const places = placesOf(passage, words);
     if (!places.length) {
-      setText(at("span-note"), "These words do not stand in the passage like that. Copy them exactly.");
+      setText(at("span-note"), NOT_FOUND);
       return;
     }
     const turn = words === this.last ? this.turn + 1 : 0;
@@ -244,8 +265,10 @@ export class SpanMarker {
     const others = this.editor.result().filter((one) => one.from_name !== name);
     const value = {start, end, text, labels: [LABEL]};
     this.mark([...others, {id: `span${start}`, from_name: name, to_name: toName, type: "labels", value}]);
-    at("span-mark").textContent = places.length > 1 ? "Mark the next" : "Mark it";
-    const which = places.length > 1 ? `, place ${(turn % places.length) + 1} of ${places.length}` : "";
-    setText(at("span-note"), `Marked${which}: “${text}”`);
+    at("span-mark").textContent = places.length > 1 ? gettext("Mark the next") : MARK;
+    const which = {words: text, place: (turn % places.length) + 1, all: places.length};
+    setText(at("span-note"), places.length > 1
+      ? gettext("Marked, place %(place)s of %(all)s: “%(words)s”", which)
+      : gettext("Marked: “%(words)s”", which));
   }
 }

@@ -3,9 +3,15 @@
 import {EarlierAttempts, VerdictPanel, drawAttempts} from "./work-attempts.js";
 import {Drafts} from "./work-drafts.js";
 import {EditorPane, SpanMarker} from "./work-editor.js";
-import {announce, at, clearError, counted, element, isBusy, once, openDialog, setText, showError} from "./work-screen.js";
+import {announce, at, clearError, element, isBusy, once, openDialog, setText, showError} from "./work-screen.js";
+import {gettext, ngettext} from "./translation.js";
 
-const CLOSED = "This round was closed. Submit the HIT as it is; you are paid for it.";
+const CLOSED = gettext("This round was closed. Submit the HIT as it is; you are paid for it.");
+const SUBMIT = gettext("Submit");
+const AGAIN = gettext("You asked that before: no attempt was used.");
+const OTHER_TEXT = gettext("Here is another text.");
+const DRAFT_SAVED = gettext("Draft saved");
+const ANYWAY = gettext("Submit anyway");
 
 export class Items {
   // `page` has the API client, the setup, and what happens to the HIT as a whole.
@@ -23,7 +29,7 @@ export class Items {
       if (isNews || ["over", "gone"].includes(error.kind)) page.failed(error);
     });
     if (this.writes) {
-      this.verdict = new VerdictPanel(page.client, this.editor);
+      this.verdict = new VerdictPanel(page.client, this.editor, () => this.page.state);
       this.earlier = new EarlierAttempts(this.editor, (result) => this.put(result));
     }
     this.span = new SpanMarker(this.editor, (result) => this.put(result));
@@ -92,15 +98,24 @@ export class Items {
     const {items, missing} = this.page.state;
     const others = items.filter((one, place) => !one.done && place !== this.at).length;
     this.drawPlaces(items);
-    setText(at("submit"), others && missing !== null ? this.wayOn() : "Submit");
+    setText(at("submit"), others && missing !== null ? this.wayOn() : SUBMIT);
+    this.drawGoal();
     if (this.page.setup.preview) return;
     const note = this.writes ? this.drawWriting(missing) : this.drawChecking(items);
     setText(at("submit-note"), missing === null && !this.item.done ? CLOSED : note);
   }
 
   wayOn() {
-    if (!this.writes) return "Save and go on";
-    return this.item.done ? "Go on" : "Submit and go on";
+    if (!this.writes) return gettext("Save and go on");
+    return this.item.done ? gettext("Go on") : gettext("Submit and go on");
+  }
+
+  // The requested label, where the editor's own heading has no room.
+  drawGoal() {
+    const goal = this.writes ? this.editor.goal(this.item.task) : "";
+    setText(at("goal"), goal);
+    at("goal").hidden = !goal;
+    document.body.toggleAttribute("data-goal", Boolean(goal));
   }
 
   drawWriting(missing) {
@@ -119,13 +134,13 @@ export class Items {
 
   drawChecking(items) {
     at("submit").classList.add("primary");
-    return items.length > 1 ? `${items.filter((one) => one.done).length} of ${items.length} done` : "";
+    const done = items.filter((one) => one.done).length;
+    return items.length > 1 ? gettext("%(done)s of %(all)s done", {done, all: items.length}) : "";
   }
 
   drawPlaces(items) {
     const nav = at("items");
-    const {word} = nav.dataset;
-    setText(at("place"), items.length > 1 ? `${word} ${this.at + 1} of ${items.length}` : "");
+    setText(at("place"), items.length > 1 ? this.placeName(this.at) : "");
     nav.hidden = items.length < 2;
     if (nav.childElementCount !== items.length) {
       nav.replaceChildren(...items.map((_, place) => element("button", {type: "button", onclick: () => this.go(place)})));
@@ -135,15 +150,20 @@ export class Items {
       const isHere = place === this.at;
       button.toggleAttribute("data-done", one.done);
       button.ariaCurrent = isHere ? "step" : null;
-      button.ariaLabel = `${word} ${place + 1} of ${items.length}${one.done ? ", done" : ""}`;
+      button.ariaLabel = one.done ? gettext("%(place)s, done", {place: this.placeName(place)}) : this.placeName(place);
       setText(button, one.done ? `${place + 1} ✓` : `${place + 1}`);
     });
+  }
+
+  placeName(place) {
+    const params = {number: place + 1, all: this.page.state.items.length};
+    return this.writes ? gettext("Example %(number)s of %(all)s", params) : gettext("Text %(number)s of %(all)s", params);
   }
 
   go(place) {
     if (place === this.at || isBusy()) return;
     this.show(place);
-    announce(`${at("items").dataset.word} ${place + 1} of ${this.page.state.items.length}`);
+    announce(this.placeName(place));
   }
 
   changed() {
@@ -156,16 +176,16 @@ export class Items {
     if (!isBusy()) clearError();
     this.kept = written;
     this.item.draft = {result};
-    this.drafts.keep(this.item.item, result, this.item.task, this.mark);
+    this.drafts.keep(this.item.item, {result, mark: this.mark}, this.item.task);
   }
 
   // Restores what this tab kept before it was reloaded, and sends it to the server.
   pickUp() {
     for (const item of this.page.state.items) {
-      const result = item.done || this.page.setup.preview ? null : this.drafts.left(item.item, item.task);
-      if (!result) continue;
-      item.draft = {result};
-      this.drafts.keep(item.item, result, item.task, item.mark);
+      const left = item.done || this.page.setup.preview ? null : this.drafts.left(item.item, item.task);
+      if (!left) continue;
+      item.draft = {result: left.result};
+      this.drafts.keep(item.item, {...left, mark: item.mark}, item.task);
     }
   }
 
@@ -181,8 +201,8 @@ export class Items {
     this.verdict.ask(
       ({again}) => {
         this.item.may_skip = this.item.tries_used >= this.page.state.tries_before_skip;
-        this.stored("Draft saved");
-        if (again) announce("You asked that before: no attempt was used.");
+        this.stored(DRAFT_SAVED);
+        if (again) announce(AGAIN);
         this.draw();
       },
       (error) => { this.page.failed(error, () => this.ask()); },
@@ -198,7 +218,7 @@ export class Items {
         this.page.state.items[this.at] = await this.page.withRetries(() => this.client.post(`/items/${this.item.item}/skip`, body));
         this.drafts.drop(this.item.item, "");
         this.show(this.at);
-        announce("Here is another text.");
+        announce(OTHER_TEXT);
         this.editor.focus();
       } catch (error) {
         await this.page.failed(error);
@@ -221,7 +241,8 @@ export class Items {
           await this.page.finish();
         } else {
           this.show(next);
-          announce(`Stored. ${counted(this.page.state.items.filter((one) => !one.done).length, "is", "are")} left.`);
+          const left = this.page.state.items.filter((one) => !one.done).length;
+          announce(ngettext("Stored. %(n)s is left.", "Stored. %(n)s are left.", left));
           scrollTo({top: 0});
           this.editor.focus();
         }
@@ -239,7 +260,7 @@ export class Items {
     if (!verdict) return false;
     verdict.warning = error.message;
     this.verdict.refresh();
-    showError(error.message, () => this.submit(), "Submit anyway");
+    showError(error.message, () => this.submit(), ANYWAY);
     return true;
   }
 

@@ -1,31 +1,64 @@
 // The quiz: all questions at once, what was right, why the rest was not, and another attempt where there is one.
 
-import {at, clearError, counted, element, once, setText, showError} from "./work-screen.js";
+import {Drafts} from "./work-drafts.js";
+import {at, clearError, element, once, setText, showError} from "./work-screen.js";
+import {gettext, ngettext, pageLanguage} from "./translation.js";
 
-const PAID = "Submit to be paid for it.";
-const QUALIFIED = "You get the qualification shortly after you submit.";
+const PAID = gettext("Submit to be paid for it.");
+const QUALIFIED = gettext("You get the qualification shortly after you submit.");
+const AGAIN = gettext("Read the explanations, then try again, or submit: you are paid either way.");
+const DRAFT = "quiz";
 
 export class Quiz {
   constructor(page) {
     this.page = page;
     this.form = at("quiz");
+    this.drafts = new Drafts(page.client, page.setup.session, (error) => {
+      if (["over", "gone"].includes(error.kind)) page.failed(error);
+    }, () => "/quiz/draft");
   }
 
   async open() {
     this.form.addEventListener("submit", (event) => event.preventDefault());
-    this.form.addEventListener("change", () => this.draw());
+    this.form.addEventListener("change", () => this.chosen());
     at("submit").onclick = () => (this.isOpen() ? this.check() : this.submit());
     at("quiz-again").onclick = () => this.again();
-    this.result = this.page.state.quiz;
+    this.pickUp();
     const {items} = this.page.state;
     this.form.replaceChildren(...items.map((one) => this.question(one, items.length)));
     this.mark();
     this.draw();
   }
 
+  // Shows what the server has; what this tab kept before it was reloaded is newer.
+  pickUp() {
+    const {quiz, items, quiz_is_open: isOpen} = this.page.state;
+    this.result = isOpen ? null : quiz;
+    const left = quiz?.passed || this.page.setup.preview ? null : this.drafts.left(DRAFT, this.taken());
+    if (!left) return;
+    this.result = null;
+    items.forEach((one, place) => { one.given = left.answers[place] ?? null; });
+    this.drafts.keep(DRAFT, left, this.taken());
+  }
+
+  // What the answers are for: a draft from before the last result is outdated.
+  taken() {
+    return this.page.state.quiz;
+  }
+
+  leave() {
+    this.drafts.leave();
+  }
+
+  chosen() {
+    this.draw();
+    if (!this.page.setup.preview) this.drafts.keep(DRAFT, {answers: this.answers()}, this.taken());
+  }
+
   refreshed() {
-    if (JSON.stringify(this.page.state.quiz) !== JSON.stringify(this.result) && this.page.state.quiz) {
-      this.result = this.page.state.quiz;
+    const {quiz, quiz_is_open: isOpen} = this.page.state;
+    if (quiz && !isOpen && JSON.stringify(quiz) !== JSON.stringify(this.result) && !this.drafts.waiting.size) {
+      this.result = quiz;
       this.mark();
     }
     this.draw();
@@ -44,7 +77,7 @@ export class Quiz {
     });
     return element("fieldset", {className: "work-card"},
       element("legend", {},
-        element("span", {className: "work-soft", textContent: `Question ${item + 1} of ${all}`}),
+        element("span", {className: "work-soft", textContent: gettext("Question %(number)s of %(all)s", {number: item + 1, all}), lang: pageLanguage}),
         element("span", {textContent: question, dir: "auto"})),
       ...options,
       element("p", {className: "explain", hidden: true, dir: "auto"}));
@@ -60,7 +93,7 @@ export class Quiz {
   check() {
     const missing = this.answers().indexOf(null);
     if (missing >= 0) {
-      showError(`Question ${missing + 1} is not answered yet. Answer all, then check.`);
+      showError(gettext("Question %(number)s is not answered yet. Answer all, then check.", {number: missing + 1}));
       this.form.children[missing].querySelector("input").focus();
       return;
     }
@@ -68,6 +101,8 @@ export class Quiz {
     once(async () => {
       try {
         this.result = await this.page.withRetries(() => this.page.client.post("/quiz", {answers: this.answers()}));
+        this.page.state.quiz = this.result;
+        this.drafts.drop(DRAFT, "");
         this.mark();
         this.draw();
         at("quiz-result").focus();
@@ -110,23 +145,27 @@ export class Quiz {
     const {result} = this;
     const place = at("quiz-result");
     place.hidden = !result;
-    setText(at("submit"), this.isOpen() ? "Check my answers" : "Submit");
+    setText(at("submit"), this.isOpen() ? gettext("Check my answers") : gettext("Submit"));
     if (this.page.setup.preview) return;
     const again = result && !result.passed && result.attempts_left > 0;
     at("quiz-again").hidden = !again;
     at("quiz-again").classList.toggle("primary", Boolean(again));
     at("submit").classList.toggle("primary", !again);
     const given = this.answers().filter((one) => one !== null).length;
-    const answered = `${given} of ${this.page.state.items.length} answered. You are paid whether you pass or not.`;
+    const answered = gettext("%(given)s of %(all)s answered. You are paid whether you pass or not.",
+      {given, all: this.page.state.items.length});
     setText(at("submit-note"), this.isOpen() ? answered : "");
-    setText(at("quiz-left"), result && !result.passed ? `${counted(result.attempts_left, "attempt")} left` : "");
+    const left = result && !result.passed ? result.attempts_left : null;
+    setText(at("quiz-left"), left === null ? "" : ngettext("%(n)s attempt left", "%(n)s attempts left", left));
     if (!result) return;
     place.dataset.passed = String(result.passed);
     place.dataset.outcome = result.passed ? "fooled" : "not-fooled";
-    const rest = again ? "Read the explanations, then try again, or submit: you are paid either way." : PAID;
+    const rest = again ? AGAIN : PAID;
     place.replaceChildren(
-      element("h2", {textContent: result.passed ? "Passed" : "Not passed"}),
-      element("p", {textContent: `${result.right} of ${result.of} right. ${result.passed ? QUALIFIED : rest}`}),
+      element("div", {className: "work-verdict-head"}, element("h2", {textContent: result.passed ? gettext("Passed") : gettext("Not passed")})),
+      element("div", {className: "work-verdict-text"},
+        element("p", {textContent: gettext("%(right)s of %(all)s right.", {right: result.right, all: result.of})}),
+        element("p", {textContent: result.passed ? QUALIFIED : rest})),
     );
   }
 }

@@ -1,12 +1,10 @@
 // Screens, messages and dialogs around the work, and one action at a time.
 
+import {gettext} from "./translation.js";
+
 export const at = (id) => document.getElementById(id);
 
 const SCREENS = {loading: "loading", consent: "consent", ready: "work", submitted: "done", over: "over", error: "error", nothing: "nothing"};
-
-export const dollars = (cents) => `$${Math.floor(cents / 100)}.${String(cents % 100).padStart(2, "0")}`;
-
-export const counted = (number, one, many = `${one}s`) => `${number} ${number === 1 ? one : many}`;
 
 // Sets a text only if it changes: a live region would read the same again.
 export const setText = (place, text) => {
@@ -37,13 +35,26 @@ export const clearError = () => {
 };
 
 // Shows an error; `action` is what its button does, if something helps.
-export const showError = (text, action = null, label = "Try again") => {
+export const showError = (text, action = null, label = gettext("Try again")) => {
   setText(at("trouble-text"), text);
   at("trouble").hidden = false;
   setText(at("trouble-again"), label);
   at("trouble-again").hidden = action === null;
   at("trouble-again").onclick = action && (() => { clearError(); action(); });
   at("trouble").scrollIntoView({block: "nearest"});
+};
+
+// Keeps the text that is being written between the strip above and the panel below, which change their size, as does the
+// window when a phone's keyboard opens.
+export const keepFieldInView = () => {
+  const dock = document.querySelector(".work-dock");
+  const scroll = () => {
+    document.documentElement.style.setProperty("--dock", `${dock.offsetHeight}px`);
+    const field = document.activeElement;
+    if (field?.matches("#editor textarea")) field.scrollIntoView({block: "nearest"});
+  };
+  new ResizeObserver(scroll).observe(dock);
+  addEventListener("resize", scroll);
 };
 
 let busy = false;

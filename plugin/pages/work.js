@@ -1,19 +1,20 @@
 // The page of a HIT: consent if needed, then the work, then the form that submits it on the marketplace.
 
 import {ActiveTime, Timer} from "./work-clock.js";
+import {Instructions} from "./work-instructions.js";
 import {Items} from "./work-items.js";
 import {ApiClient, ApiError, retryUntilDone} from "./work-api.js";
 import {Quiz} from "./work-quiz.js";
 import {
-  announce, at, browserKey, clearError, dollars, isBusy, localMemory, once, openDialog, setText, showError, showScreen, tabMemory,
+  announce, at, browserKey, clearError, isBusy, keepFieldInView, once, openDialog, setText, showError, showScreen, tabMemory,
 } from "./work-screen.js";
+import {gettext, money} from "./translation.js";
 
 const setup = JSON.parse(at("setup").textContent);
-// Instructions that changed since they were read show again.
-const READ_FOR = setup.kind === "validate" ? "check" : "write";
-const INSTRUCTIONS = `outfox.instructions.${setup.task.title}.${READ_FOR}.${setup.task.instructions_html.length}`;
-const REFUSED = "That is all right. Return this HIT on the marketplace; nothing is held against you.";
-const UNFORESEEN = "Something failed on this page. Load it again; what was stored before is safe.";
+const REFUSED = gettext("That is all right. Return this HIT on the marketplace; nothing is held against you.");
+const UNFORESEEN = gettext("Something failed on this page. Load it again; what was stored before is safe.");
+const NO_PROBLEM = gettext("Write a sentence that says what is wrong.");
+const REPORTED = gettext("Thank you. The owner of the task reads what you wrote.");
 const A_MOMENT_MS = 1_000;
 
 // Only the page around this one can return the HIT. Our marketplace highlights its button; others ignore the message.
@@ -21,9 +22,9 @@ const offerReturn = () => window.parent.postMessage({outfox: "nothing-to-do"}, "
 
 // What a button can do about an error, by the action of its hint.
 const HINTS = {
-  reload_page: ["Load the page again", () => location.reload()],
-  skip_item: ["Skip this text", () => at("skip").click()],
-  submit_hit: ["Submit the HIT", () => at("submit").click()],
+  reload_page: [gettext("Load the page again"), () => location.reload()],
+  skip_item: [gettext("Skip this text"), () => at("skip").click()],
+  submit_hit: [gettext("Submit the HIT"), () => at("submit").click()],
 };
 
 class Page {
@@ -31,6 +32,7 @@ class Page {
     this.setup = setup;
     this.client = new ApiClient(setup.api, setup.token, setup.preview ? "" : browserKey());
     this.timer = new Timer(() => this.timeIsUp());
+    this.instructions = new Instructions(this.client, setup);
     this.work = setup.kind === "quiz" ? new Quiz(this) : new Items(this);
   }
 
@@ -45,10 +47,9 @@ class Page {
       this.offerSubmit();
       return;
     }
-    // A worker who has started has read them.
-    if (this.state.items.some((one) => one.draft || one.done || one.tries_used)) at("instructions").open = false;
     await this.work.open();
     showScreen("ready");
+    this.instructions.openOnce();
     if (setup.preview) {
       for (const button of document.querySelectorAll(".work-side button")) button.disabled = true;
       return;
@@ -123,7 +124,7 @@ class Page {
   async report() {
     const text = at("report-text").value.trim();
     if (!text) {
-      setText(at("report-trouble"), "Write a sentence that says what is wrong.");
+      setText(at("report-trouble"), NO_PROBLEM);
       at("report-text").focus();
       return;
     }
@@ -132,7 +133,7 @@ class Page {
         const item = this.work.item?.item;
         await this.client.post(item === undefined ? "/report" : `/items/${item}/report`, {text});
         at("report-dialog").close();
-        announce("Thank you. The owner of the task reads what you wrote.");
+        announce(REPORTED);
       } catch (error) {
         setText(at("report-trouble"), error.message);
       }
@@ -194,33 +195,26 @@ class Page {
 
   drawPay() {
     const {reward_cents: reward, bonus_cents: bonus} = this.state.earned;
-    setText(at("pay-reward"), dollars(reward));
+    setText(at("pay-reward"), money(reward));
     if (at("pay-bonus")) {
-      const each = `+ ${dollars(setup.pay.bonus_cents)} for each example that fools the model, once others agree with it`;
-      setText(at("pay-bonus"), bonus ? `+ ${dollars(bonus)} once others agree with what you submitted` : each);
+      const [amount, each] = [money(bonus), money(setup.pay.bonus_cents)];
+      setText(at("pay-bonus"), bonus
+        ? gettext("+ %(amount)s once others agree with what you submitted", {amount})
+        : gettext("+ %(each)s for each example that fools the model, once others agree with it", {each}));
     }
-  }
-
-  rememberInstructions(open) {
-    localMemory.set(INSTRUCTIONS, open ? "open" : "closed");
   }
 
   dress() {
-    const instructions = at("instructions");
-    instructions.open = localMemory.get(INSTRUCTIONS) !== "closed";
-    // On a phone a wide table scrolls; keyboard users must be able to focus it.
-    for (const table of instructions.querySelectorAll("table")) table.tabIndex = 0;
-    at("instructions-close").onclick = () => {
-      instructions.open = false;
-      this.rememberInstructions(false);
-      instructions.querySelector("summary").focus();
-      instructions.scrollIntoView({block: "nearest"});
-    };
-    instructions.querySelector("summary").addEventListener("click", () => this.rememberInstructions(!instructions.open));
     // The editor handles keys anywhere in the page, also Enter on our buttons.
-    for (const place of document.querySelectorAll(".work-bar, .work-side, .work-alone, .work-instructions, #items, #span, dialog")) {
+    for (const place of document.querySelectorAll(".work-bar, .work-strip, .work-side, .work-alone, #span, dialog")) {
       place.addEventListener("keydown", (event) => event.stopPropagation());
     }
+    // A press on a button leaves the focus in the text: otherwise a phone's keyboard closes and the editor changes under
+    // the finger, and the button is no longer where it was pressed.
+    document.querySelector(".work-dock").addEventListener("mousedown", (event) => {
+      if (event.target.closest("button")) event.preventDefault();
+    });
+    keepFieldInView();
     this.state = {earned: {reward_cents: setup.pay.reward_cents, bonus_cents: 0}};
     this.drawPay();
   }
@@ -249,6 +243,9 @@ const consented = () => new Promise((agreed) => {
   };
   at("consent-no").onclick = () => setText(at("consent-refused"), REFUSED);
 });
+
+// The marketplace's page around a frame shows title, reward, clock and preview note already.
+document.documentElement.toggleAttribute("data-framed", window.parent !== window);
 
 const scheme = matchMedia("(prefers-color-scheme: dark)");
 const paint = () => { document.documentElement.dataset.colorScheme = scheme.matches ? "dark" : "light"; };

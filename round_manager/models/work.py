@@ -241,14 +241,15 @@ class InstructionsRead(table.Table):
     """Which instructions of a task a worker has read; those that changed since are shown again."""
 
     __tablename__ = "instructions_read"
-    __table_args__ = (table.truth("for_validators"), *table.sha256("version"))
+    __table_args__ = (
+        table.references(worker_id="worker.id"),
+        table.references(task_id="task.id"),
+        table.truth("for_validators"),
+        *table.sha256("version"),
+    )
 
-    worker_id: Mapped[int] = mapped_column(
-        ForeignKey("worker.id", ondelete="RESTRICT"), primary_key=True, autoincrement=False
-    )
-    task_id: Mapped[int] = mapped_column(
-        ForeignKey("task.id", ondelete="RESTRICT"), primary_key=True, autoincrement=False
-    )
+    worker_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    task_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     for_validators: Mapped[bool] = mapped_column(primary_key=True)
     # A hash of what the page showed.
     version: Mapped[str] = mapped_column(LimitedText(64))

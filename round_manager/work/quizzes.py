@@ -135,6 +135,7 @@ def take_quiz(session: Session, work: WorkSession, answers: Sequence[int], *, no
         taken_at=now,
     )
     session.add(result)
+    context.work.draft = {}
     session.flush()
     return result
 

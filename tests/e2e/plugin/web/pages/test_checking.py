@@ -71,6 +71,12 @@ def test_a_quiz_explains_what_was_wrong_and_can_be_taken_again(open_site: OpenSi
     questions = tab.page.locator("#quiz fieldset")
     tab.there("submit").click()
     expect(tab.there("trouble")).to_contain_text("Question 1 is not answered yet")
+    questions.first.get_by_role("radio").first.check()
+    tab.has_saved()
+    tab.page.evaluate("sessionStorage.clear()")
+    tab.page.reload()
+    expect(tab.ready().there("submit-note")).to_contain_text("1 of 4 answered")
+    expect(questions.first.get_by_role("radio").first).to_be_checked()
     for number in range(4):
         questions.nth(number).get_by_role("radio").first.check()
     tab.there("submit").click()

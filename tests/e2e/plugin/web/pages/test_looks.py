@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Browser, Route, expect
+from playwright.sync_api import Browser, Locator, Route, expect
 
 from round_manager.models import Hit, HitKind, WorkSession
 from tests.campaign import MINUTE
@@ -22,6 +22,10 @@ PAINTS = "performance.getEntriesByName('first-contentful-paint').length"
 NOT_THERE_YET = re.compile(r"/work[a-z-]*\.[^/]*(css|js)|/editor/")
 BLOCKED = """for (const name of ['localStorage', 'sessionStorage'])
     Object.defineProperty(window, name, {get() { throw new DOMException('blocked', 'SecurityError'); }});"""
+ON_TOP = """(element) => {
+    const {left, right, top, bottom} = element.getBoundingClientRect();
+    return [top + 4, bottom - 4].every((y) => element.contains(document.elementFromPoint((left + right) / 2, y)));
+}"""
 MAKERS: dict[str, Callable[[WorkSite], Hit]] = {
     "create": lambda site: site.campaign.add_hit(),
     "validate": lambda site: to_check(site, 3),
@@ -111,7 +115,8 @@ def test_a_preview_shows_the_whole_page_and_sends_no_requests(open_site: OpenSit
     site = open_site()
     tab.open(site, MAKERS[kind](site), assignmentId=PREVIEW).in_state("ready")
     expect(tab.there("preview-note")).to_be_visible()
-    expect(tab.there("instructions")).to_contain_text("What you do")
+    part = "When you check" if kind == "validate" else "What you do"
+    expect(tab.there("instructions")).to_contain_text(part)
     for button in tab.page.locator(".work-side button").all():
         expect(button).to_be_disabled()
     tab.keep(f"preview-{kind}")
@@ -146,16 +151,87 @@ def test_the_page_works_in_a_browser_without_storage(open_site: OpenSite, tab: B
     assert tab.complaints == []
 
 
-def test_closed_instructions_stay_closed(open_site: OpenSite, tab: BarePage) -> None:
+def test_instructions_open_once_for_a_worker_and_again_with_their_button(open_site: OpenSite, tab: BarePage) -> None:
     site = open_site()
     tab.open(site, site.campaign.add_hit()).in_state("ready")
+    expect(tab.there("instructions")).to_be_visible()
+    assert serious_problems(tab.page.main_frame) == []
+    with tab.page.expect_response("**/work/instructions"):
+        tab.page.keyboard.press("Escape")
     tab.page.evaluate("localStorage.clear()")
-    tab.page.reload()
-    tab.in_state("ready")
-    expect(tab.there("instructions")).to_have_attribute("open", "")
-    tab.there("instructions").locator("summary").click()
+    tab.open(site, site.campaign.add_hit()).in_state("ready")
+    expect(tab.there("instructions")).to_be_hidden()
+    tab.there("instructions-open").click()
+    expect(tab.there("instructions")).to_contain_text("What you do")
+    tab.there("instructions-close").click()
+    tab.open(site, to_check(site, 1)).in_state("ready")
+    expect(tab.there("instructions")).to_contain_text("When you check")
+    expect(tab.there("instructions")).not_to_contain_text("What you do")
+    tab.there("instructions-close").click()
     tab.open(site, site.campaign.add_hit(), "W2").in_state("ready")
-    expect(tab.there("instructions")).not_to_have_attribute("open", "")
+    expect(tab.there("instructions")).to_be_visible()
+    assert tab.complaints == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(375, 740), (1280, 800)])
+def test_on_arrival_the_label_the_context_and_the_text_box_are_in_sight(
+    open_site: OpenSite, tab: BarePage, width: int, height: int
+) -> None:
+    site = open_site()
+    tab.page.set_viewport_size({"width": width, "height": height})
+    tab.open(site, site.campaign.add_hit()).ready()
+    context = site.campaign.context_of(site.campaign.rows(WorkSession)[-1]).fields["prompt"]
+    for shown in (
+        tab.page.get_by_text("reads as: Positive").locator("visible=true"),
+        tab.page.get_by_text(context),
+        tab.box("text"),
+    ):
+        expect(shown).to_have_count(1)
+        expect(shown).to_be_in_viewport(ratio=1)
+        assert _is_on_top(shown)
+
+
+@pytest.mark.parametrize(("width", "height"), [(375, 740), (375, 394), (812, 329)])
+def test_on_phones_the_label_the_text_and_the_verdict_are_used_together(
+    open_site: OpenSite, tab: BarePage, width: int, height: int
+) -> None:
+    """The heights are what the marketplace's bar leaves, also above an open keyboard, and of a phone on its side."""
+    site = open_site()
+    tab.page.set_viewport_size({"width": width, "height": 740})
+    tab.open(site, site.campaign.add_hit()).ready()
+    tab.box("text").click()
+    # The keyboard opens.
+    tab.page.set_viewport_size({"width": width, "height": height})
+    for text, outcome in (("All was well.", "not-fooled"), ("All was neutral, not well.", "fooled")):
+        tab.box("text").fill(text)
+        before = tab.there("ask").bounding_box()
+        tab.there("ask").click()
+        tab.sees(outcome)
+        # The keyboard stays, and the next press meets the same button.
+        expect(tab.box("text")).to_be_focused()
+        assert tab.there("ask").bounding_box() == before
+        for shown in (
+            tab.there("goal"),
+            tab.box("text"),
+            tab.there("verdict-title"),
+            tab.there("ask"),
+            tab.there("submit"),
+        ):
+            expect(shown).to_be_in_viewport(ratio=1)
+            assert _is_on_top(shown)
+    expect(tab.there("verdict")).to_contain_text("Fooled")
+    expect(tab.there("verdict-attempt")).to_have_text("attempt 2 of 10")
+    assert serious_problems(tab.page.main_frame) == []
+    tab.keep(f"together-{width}-{height}")
+    tab.there("submit").click()
+    tab.is_handed_in()
+    assert [one for one in tab.calls if "/tries" in one] == ["POST /items/0/tries"] * 2
+
+
+def _is_on_top(shown: Locator) -> bool:
+    """Return whether nothing covers the middle of the element's upper and lower edge."""
+    found: bool = shown.evaluate(ON_TOP)
+    return found
 
 
 def test_working_time_is_reported_and_continues_after_a_reload(open_site: OpenSite, tab: BarePage) -> None:

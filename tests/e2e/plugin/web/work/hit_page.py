@@ -68,7 +68,10 @@ class HitPage:
         return self.inside.locator(f"#{name}")
 
     def wait_until_ready(self) -> None:
+        """Wait until the page is ready for work, and close the instructions, which open once."""
         expect(self.body).to_have_attribute("data-state", "ready")
+        if self.there("instructions").get_attribute("open") is not None:
+            self.hands.press(self.there("instructions-close"))
 
     def box(self, field: str) -> Locator:
         """Return the text box of a field: its first one, or the one that Label Studio shows after a text was added."""

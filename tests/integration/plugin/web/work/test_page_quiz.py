@@ -81,6 +81,7 @@ def test_chosen_answers_survive_a_reload_until_they_are_scored(site: WorkSite) -
     assert (state["quiz_is_open"], [one["given"] for one in state["items"]]) == (True, chosen)
     wrong = [(answer + 1) % 2 for answer in right]
     page.post("/quiz", {"answers": wrong})
+    assert page.state()["quiz_is_open"] is False
     # A request on its way from before changes nothing that was scored.
     page.put("/quiz/draft", {"answers": wrong})
     assert (page.state()["quiz_is_open"], page.state()["quiz"]["passed"]) == (False, False)
