@@ -115,7 +115,7 @@ def test_a_preview_shows_the_whole_page_and_sends_no_requests(open_site: OpenSit
     site = open_site()
     tab.open(site, MAKERS[kind](site), assignmentId=PREVIEW).in_state("ready")
     expect(tab.there("preview-note")).to_be_visible()
-    part = "When you check" if kind == "validate" else "What you do"
+    part = "How does the writer feel?" if kind == "validate" else "What you do"
     expect(tab.there("instructions")).to_contain_text(part)
     for button in tab.page.locator(".work-side button").all():
         expect(button).to_be_disabled()
@@ -165,8 +165,8 @@ def test_instructions_open_once_for_a_worker_and_again_with_their_button(open_si
     expect(tab.there("instructions")).to_contain_text("What you do")
     tab.there("instructions-close").click()
     tab.open(site, to_check(site, 1)).in_state("ready")
-    expect(tab.there("instructions")).to_contain_text("When you check")
-    expect(tab.there("instructions")).not_to_contain_text("What you do")
+    expect(tab.there("instructions")).to_contain_text("How does the writer feel?")
+    expect(tab.there("instructions")).not_to_contain_text("Fair ways to fool")
     tab.there("instructions-close").click()
     tab.open(site, site.campaign.add_hit(), "W2").in_state("ready")
     expect(tab.there("instructions")).to_be_visible()
