@@ -223,7 +223,7 @@ def _instructions_page(folder: Path) -> str:
         pages=_PAGES,
         problems=problems,
         setup={},
-        texts={one: instructions_html(pack.instructions, one) for one in TEMPLATES} if pack else {},
+        texts={one: instructions_html(pack.instructions_for(one)) for one in TEMPLATES} if pack else {},
         version=editor_bundle().version,
     )
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from sqlalchemy import bindparam, delete, exists, func, select
 from sqlalchemy.orm import Session
@@ -177,8 +178,10 @@ def open_round(
     session.flush()
     draft.status, draft.opened_at = RoundStatus.OPEN, now
     draft.closes_at = now + timedelta(days=draft.spec["rounds"]["days"])
-    before, after = {"status": RoundStatus.DRAFT.value}, {"status": RoundStatus.OPEN.value, "versions": list(names)}
-    after |= {"in_house": True} if draft.in_house else {}
+    before = {"status": RoundStatus.DRAFT.value}
+    after: dict[str, Any] = {"status": RoundStatus.OPEN.value, "versions": list(names)}
+    if draft.in_house:
+        after["in_house"] = True
     audit.note(session, "opened", draft, actor=actor, reason=reason, now=now, of=draft, before=before, after=after)
     session.flush()
     return draft

@@ -45,7 +45,8 @@ def _arrays(encoder: TextEncoder, spec: TaskSpec, row: Mapping[str, str]) -> Ite
     if spec.kind != "qa":
         yield encoder.arrays(encoder.texts([texts]))
         return
-    for window in encoder.windows(*texts, spec.model.doc_stride).windows:
+    question, passage = texts
+    for window in encoder.windows(question, passage, spec.model.doc_stride).windows:
         yield encoder.arrays([window.tokens])
 
 
