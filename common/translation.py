@@ -6,7 +6,7 @@ translated: `en-XA` has accents and brackets, and `ar-XB` runs from right to lef
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, date, datetime
+from datetime import date, datetime, time
 from decimal import Decimal
 from functools import cache
 from io import BytesIO
@@ -14,13 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from babel import Locale, negotiate_locale
-from babel.dates import format_date, format_datetime
+from babel.dates import format_skeleton
 from babel.messages.catalog import Catalog
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po
 from babel.numbers import format_currency, format_decimal, format_percent
 from babel.support import NullTranslations, Translations
-from jinja2 import Environment
+from jinja2 import Environment, pass_context
+from jinja2.runtime import Context
 
 from common.messages import Cents, LocalText, Message, Share, in_language
 from common.pseudo import PSEUDO, pseudo_catalog
@@ -85,13 +86,9 @@ class Translator:
         """Return an amount: `$1,234.50` or `1.234,50 $`."""
         return format_currency(Decimal(cents) / 100, _CURRENCY, locale=self._locale)
 
-    def date(self, on: date, pattern: str = "medium") -> str:
-        """Return a date; `pattern` is `short`, `medium`, `long`, `full`, or one of CLDR's own."""
-        return format_date(on, pattern, locale=self._locale)
-
-    def moment(self, at: datetime) -> str:
-        """Return a date with its time, in UTC."""
-        return format_datetime(at.astimezone(UTC), "medium", tzinfo=UTC, locale=self._locale)
+    def date(self, on: date, form: str = "yMMMd") -> str:
+        """Return a date; `form` is a CLDR skeleton, which names what to show: `MMMd` is `Mar 1` or `1. März`."""
+        return format_skeleton(form, datetime.combine(on, time()), locale=self._locale)
 
     def script_messages(self, folder: str) -> dict[str, Any]:
         """Return what `translation.js` needs in a page: the language, and the messages of the scripts in a folder.
@@ -166,10 +163,32 @@ def add_translation(environment: Environment, current: Callable[[], Translator])
         lambda one, many, number: current().ngettext(one, many, number),
         newstyle=True,
     )
+    for name in ("gettext", "ngettext"):
+        environment.globals[name] = _with_rendered_values(environment.globals[name], current)
     environment.globals["translation"] = current
-    environment.finalize = lambda value: current().text(value) if isinstance(value, LocalText | Message) else value
+    environment.finalize = lambda value: _rendered(value, current)
     for name in ("number", "percent", "money", "date"):
         environment.filters[name] = _filter(name, current)
+
+
+def language_links(address: Callable[[str], str], current: Translator) -> list[dict[str, object]]:
+    """Return the languages that a visitor can choose, each with the address of the page in it."""
+    return [
+        {"code": one, "name": own_name(one), "address": address(one), "is_current": one == current.language}
+        for one in LANGUAGES
+    ]
+
+
+def _with_rendered_values(call: Callable[..., str], current: Callable[[], Translator]) -> Callable[..., str]:
+    @pass_context
+    def render(context: Context, *texts: Any, **values: Any) -> str:
+        return call(context, *texts, **{name: _rendered(value, current) for name, value in values.items()})
+
+    return render
+
+
+def _rendered(value: Any, current: Callable[[], Translator]) -> Any:
+    return current().text(value) if isinstance(value, LocalText | Message) else value
 
 
 def _filter(name: str, current: Callable[[], Translator]) -> Callable[..., str]:

@@ -81,7 +81,7 @@ def list_groups(session: Session, worker: Worker, now: datetime) -> list[HitGrou
                 expires_at=expires_at,
                 keywords=tuple(word.strip() for word in hit_type.keywords.split(",") if word.strip()),
                 qualified=not unmet,
-                why_not=" ".join(one.why for one in unmet),
+                why_not=in_a_row([one.why for one in unmet]),
                 requester_id=hit_type.requester_id,
             )
         )

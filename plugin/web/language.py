@@ -1,6 +1,7 @@
 """The language of a request: what the address names, what the worker chose, or what the task and the browser speak."""
 
 from collections.abc import Sequence
+from urllib.parse import urlencode
 
 from flask import Flask, g, request
 
@@ -10,6 +11,7 @@ from common.translation import (
     best_language,
     browser_language,
     is_known,
+    language_links,
     translator,
 )
 
@@ -20,6 +22,11 @@ PARAMETER = "lang"
 def add_languages(app: Flask) -> None:
     """Let the app's templates show their texts in the language of the request."""
     add_translation(app.jinja_env, current_translator)
+    app.jinja_env.globals["languages"] = lambda: language_links(_address, current_translator())
+
+
+def _address(language: str) -> str:
+    return f"{request.path}?{urlencode({**request.args, PARAMETER: language})}"
 
 
 def current_translator() -> Translator:

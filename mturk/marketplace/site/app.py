@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from flask import Flask, Request, Response, abort, g, make_response, render_temp
 from jinja2 import StrictUndefined
 from werkzeug.exceptions import BadRequest, HTTPException, NotFound, RequestEntityTooLarge
 
-from common.translation import SCRIPT, SCRIPT_FOLDER, Translator, add_translation, browser_language, translator
+from common.translation import SCRIPT, SCRIPT_FOLDER
 from mturk.marketplace.errors import MarketDatabaseError, MarketError
 from mturk.marketplace.inquiries import Inquirer
 from mturk.marketplace.market import Market
@@ -20,6 +21,7 @@ from mturk.marketplace.site import texts
 from mturk.marketplace.site.auth import SiteAuth
 from mturk.marketplace.site.earnings import EarningsPages
 from mturk.marketplace.site.frame import ACCEPTED_PATH, outcome_page, receive_submission
+from mturk.marketplace.site.language import add_languages
 from mturk.marketplace.site.texts import FILTERS, StatusPage, StatusPageError, notice_of
 from mturk.marketplace.site.work import WorkPages
 from mturk.profile import SUBMIT_PATH
@@ -55,7 +57,7 @@ def worker_site(market: Market, public_url: str) -> Flask:
     app.jinja_env.undefined = StrictUndefined
     app.jinja_env.trim_blocks = app.jinja_env.lstrip_blocks = True
     app.jinja_env.filters.update(FILTERS)
-    add_translation(app.jinja_env, site_translator)
+    add_languages(app)
     auth = SiteAuth(market, public_url)
     inquirer = Inquirer()
     for pages in (auth, WorkPages(auth, inquirer), EarningsPages(auth, inquirer)):
@@ -67,13 +69,6 @@ def worker_site(market: Market, public_url: str) -> Flask:
     _add_page_hooks(app, auth, market)
     _add_error_pages(app)
     return app
-
-
-def site_translator() -> Translator:
-    """Return the translator of the request."""
-    if "language" not in g:
-        g.language = browser_language((request.args.get("lang", ""), *request.accept_languages.values()))
-    return translator(g.language)
 
 
 def _add_files(app: Flask) -> None:
@@ -169,7 +164,7 @@ def _add_error_pages(app: Flask) -> None:
     def other(error: HTTPException) -> Any:
         if isinstance(error, NotFound):
             return _show(texts.NOT_FOUND)
-        return _show(StatusPage(error.code or 400, "http_error", error.name, "That is not possible here."))
+        return _show(replace(texts.NOT_POSSIBLE, status=error.code or 400))
 
     @app.errorhandler(Exception)
     def failed(error: Exception) -> Any:

@@ -7,15 +7,17 @@ from typing import Any
 
 from markupsafe import Markup
 
-from common.messages import Cents, Message, gettext
-from common.text import count, dollars
+from common.messages import Cents, Message, as_sentence, gettext, in_a_row, ngettext
 from mturk.marketplace import errors
 from mturk.marketplace.services.work import Submission
+from mturk.marketplace.site.language import site_translator
 
-FIND = ("/", "Find work")
-QUEUE = ("/queue", "Your queue")
-EARNINGS = ("/earnings", "Earnings")
+FIND = ("/", gettext("Find work"))
+QUEUE = ("/queue", gettext("Your queue"))
+EARNINGS = ("/earnings", gettext("Earnings"))
 DAY, HOUR, MINUTE = 86_400, 3_600, 60
+# What a date shows; CLDR orders it for each language.
+MONTH_AND_DAY, WEEKDAY = "MMMd", "MMMMEEEEd"
 
 
 @dataclass(frozen=True)
@@ -66,21 +68,24 @@ SUBMITTED: dict[str, Callable[[Cents], Message]] = {
 
 _PAGES: dict[type[errors.MarketError], StatusPage] = {
     errors.WorkNotFound: StatusPage(
-        404, errors.WorkNotFound.code, "This work is not here", "It may be finished, or the address is not complete."
+        404,
+        errors.WorkNotFound.code,
+        gettext("This work is not here"),
+        gettext("It may be finished, or the address is not complete."),
     ),
     errors.NoWorkLeft: StatusPage(
         409,
         errors.NoWorkLeft.code,
-        "Nothing left for you here",
-        "Others took the rest, or you have done your share of it.",
+        gettext("Nothing left for you here"),
+        gettext("Others took the rest, or you have done your share of it."),
     ),
     # The error's message says what is missing.
-    errors.NotQualified: StatusPage(403, errors.NotQualified.code, "You cannot take this at the moment", ""),
+    errors.NotQualified: StatusPage(403, errors.NotQualified.code, gettext("You cannot take this at the moment"), ""),
     errors.QueueFull: StatusPage(
         409,
         errors.QueueFull.code,
-        "Your queue is full",
-        "Submit or return something that you have accepted, then take more.",
+        gettext("Your queue is full"),
+        gettext("Submit or return something that you have accepted, then take more."),
         (QUEUE, FIND),
     ),
     # The links lead to the tasks.
@@ -94,112 +99,126 @@ _PAGES: dict[type[errors.MarketError], StatusPage] = {
     errors.NotTheHolder: StatusPage(
         409,
         errors.NotTheHolder.code,
-        "Someone else has this task",
-        "It is not yours, or no longer: you returned it, or its time ran out.",
+        gettext("Someone else has this task"),
+        gettext("It is not yours, or no longer: you returned it, or its time ran out."),
         (QUEUE, FIND),
     ),
     errors.AssignmentExpired: StatusPage(
         410,
         errors.AssignmentExpired.code,
-        "The time for this task is over",
-        "It is available to others again and cannot be submitted. This does not count against you.",
+        gettext("The time for this task is over"),
+        gettext("It is available to others again and cannot be submitted. This does not count against you."),
         (QUEUE, FIND),
     ),
     errors.AssignmentAlreadySubmitted: StatusPage(
         409,
         errors.AssignmentAlreadySubmitted.code,
-        "You have already submitted this",
-        "Your first submission counts, and it is safe.",
+        gettext("You have already submitted this"),
+        gettext("Your first submission counts, and it is safe."),
         (EARNINGS, FIND),
     ),
     errors.LinkNotFound: StatusPage(
         404,
         errors.LinkNotFound.code,
-        "This link does not work",
-        "Check that you copied all of it, or ask for another one.",
+        gettext("This link does not work"),
+        gettext("Check that you copied all of it, or ask for another one."),
     ),
     errors.LinkUsed: StatusPage(
         410,
         errors.LinkUsed.code,
-        "This link was already used",
-        "A link signs you in once. Are you signed in on another device? Make a new link there, under Account. "
-        "If not, ask the person who invited you for another one.",
+        gettext("This link was already used"),
+        gettext(
+            "A link signs you in once. Are you signed in on another device? Make a new link there, under Account. "
+            "If not, ask the person who invited you for another one."
+        ),
     ),
     errors.LinkExpired: StatusPage(
-        410, errors.LinkExpired.code, "This link has expired", "Ask the person who invited you for another one."
+        410,
+        errors.LinkExpired.code,
+        gettext("This link has expired"),
+        gettext("Ask the person who invited you for another one."),
     ),
 }
 
-NOT_FOUND = StatusPage(404, "page_not_found", "Page not found", "The address may be mistyped or old.")
+NOT_FOUND = StatusPage(404, "page_not_found", gettext("Page not found"), gettext("The address may be mistyped or old."))
 SIGNED_OUT = StatusPage(
-    401, "signed_out", "You are not signed in", "Open the link that you were given, or ask for a new one."
+    401,
+    "signed_out",
+    gettext("You are not signed in"),
+    gettext("Open the link that you were given, or ask for a new one."),
 )
 OLD_FORM = StatusPage(
-    400, "form_expired", "This page was out of date", "Nothing was changed. Open the page again and retry."
+    400,
+    "form_expired",
+    gettext("This page was out of date"),
+    gettext("Nothing was changed. Open the page again and retry."),
 )
 TOO_LARGE = StatusPage(
     413,
     "submission_too_large",
-    "This is too much",
-    "The answers are larger than a task may submit, so nothing was stored.",
+    gettext("This is too much"),
+    gettext("The answers are larger than a task may submit, so nothing was stored."),
     (QUEUE,),
 )
 TOO_MANY_WRONG_LINKS = StatusPage(
     429,
     "too_many_wrong_links",
-    "Too many attempts",
-    "Too many wrong links were opened from your network. Wait a minute and try again.",
+    gettext("Too many attempts"),
+    gettext("Too many wrong links were opened from your network. Wait a minute and try again."),
 )
 UNAVAILABLE = StatusPage(
     503,
     errors.MarketUnavailable.code,
-    "Not just now",
-    "We cannot read or store anything at the moment. Nothing is lost; try again in a moment.",
+    gettext("Not just now"),
+    gettext("We cannot read or store anything at the moment. Nothing is lost; try again in a moment."),
     (FIND, QUEUE),
 )
 FAILED = StatusPage(
     500,
     "server_error",
-    "Something went wrong",
-    "This is our fault, and it was logged. Try again in a moment.",
+    gettext("Something went wrong"),
+    gettext("This is our fault, and it was logged. Try again in a moment."),
     (FIND, QUEUE),
 )
 PREVIEW = StatusPage(
     409,
     "task_not_accepted",
-    "Accept the task first",
-    "This was only a preview, so nothing was submitted. Accept the task, then work on it.",
+    gettext("Accept the task first"),
+    gettext("This was only a preview, so nothing was submitted. Accept the task, then work on it."),
 )
 NO_ASSIGNMENT = StatusPage(
     400,
     "assignment_missing",
-    "No task was named",
-    "The requester's page did not say which task this is, so nothing was stored.",
+    gettext("No task was named"),
+    gettext("The requester's page did not say which task this is, so nothing was stored."),
     (QUEUE, FIND),
 )
 NO_PASS = StatusPage(
     400,
     "submit_pass_missing",
-    "This page sent its work to the wrong address",
-    "Nothing was stored. The requester's page has to post to the exact value of turkSubmitTo, followed by "
-    "/mturk/externalSubmit.",
+    gettext("This page sent its work to the wrong address"),
+    gettext(
+        "Nothing was stored. The requester's page has to post to the exact value of turkSubmitTo, followed by "
+        "/mturk/externalSubmit."
+    ),
     (QUEUE, FIND),
 )
 FILES = StatusPage(
     400,
     "files_not_supported",
-    "Files cannot be submitted here",
-    "Nothing was stored. Leave the file out; if the task needs it, return the task and tell its requester.",
+    gettext("Files cannot be submitted here"),
+    gettext("Nothing was stored. Leave the file out; if the task needs it, return the task and tell its requester."),
     (QUEUE,),
 )
 TOO_MANY_FIELDS = StatusPage(
     413,
     "too_many_fields",
-    "Too many answers",
-    "The task's form has more fields than can be submitted. Nothing was stored.",
+    gettext("Too many answers"),
+    gettext("The task's form has more fields than can be submitted. Nothing was stored."),
     (QUEUE,),
 )
-THANKS = StatusPage(200, "submitted", "Thank you", "Your work was submitted.", ())
+NOT_POSSIBLE = StatusPage(400, "http_error", gettext("That did not work"), gettext("That is not possible here."))
+THANKS = StatusPage(200, "submitted", gettext("Thank you"), gettext("Your work was submitted."), ())
 
 
 def notice_of(said: str, submission: Submission | None) -> Notice | None:
@@ -211,7 +230,7 @@ def notice_of(said: str, submission: Submission | None) -> Notice | None:
 
 def page_for_error(error: errors.MarketError) -> StatusPage:
     """Return the page that explains an error."""
-    message = f"{error.message[:1].upper()}{error.message[1:].rstrip('.')}."
+    message = as_sentence(error.message)
     if isinstance(error, errors.TooManyHeld) and error.finish:
         tasks = [
             (f"/work/{assignment_id}", gettext("Continue with task %(number)s", number=number))
@@ -221,21 +240,21 @@ def page_for_error(error: errors.MarketError) -> StatusPage:
     for kind, page in _PAGES.items():
         if isinstance(error, kind):
             return page if page.text else replace(page, text=message)
-    return StatusPage(400, error.code, "That did not work", message)
+    return StatusPage(400, error.code, gettext("That did not work"), message)
 
 
-def grouped(number: int) -> str:
-    """Return a number such as 1,234."""
-    return f"{number:,}"
-
-
-def duration(seconds: int) -> str:
+def duration(seconds: int) -> Message:
     """Return the two largest units of a duration: 45 s, 10 min, 1 h 30 min, 3 days."""
     days, rest = divmod(seconds, DAY)
     hours, rest = divmod(rest, HOUR)
     minutes, rest = divmod(rest, MINUTE)
-    units = [(days, count(days, "day")), (hours, f"{hours} h"), (minutes, f"{minutes} min"), (rest, f"{rest} s")]
-    return " ".join([text for number, text in units if number][:2]) or "0 s"
+    units = [
+        (days, ngettext("%(n)s day", "%(n)s days", days)),
+        (hours, gettext("%(n)s h", n=hours)),
+        (minutes, gettext("%(n)s min", n=minutes)),
+        (rest, gettext("%(n)s s", n=rest)),
+    ]
+    return in_a_row([text for number, text in units if number][:2] or [gettext("%(n)s s", n=0)])
 
 
 def countdown(milliseconds: int) -> str:
@@ -247,17 +266,17 @@ def countdown(milliseconds: int) -> str:
 
 def moment(at: datetime) -> Markup:
     """Return a time to the minute, in UTC; the page's script converts it to the visitor's time zone."""
-    return _time(at, "moment", f"{at:%b} {at.day}, {at:%H:%M}")
+    return _time(at, "moment", f"{site_translator().date(at.date(), MONTH_AND_DAY)}, {at:%H:%M}")
 
 
 def day(at: datetime) -> Markup:
     """Return a date."""
-    return _time(at, "day", f"{at:%b} {at.day}")
+    return _time(at, "day", site_translator().date(at.date(), MONTH_AND_DAY))
 
 
-def weekday(on: date) -> str:
-    """Return a date such as Monday, Mar 1."""
-    return f"{on:%A}, {on:%b} {on.day}"
+def weekday(on: date) -> Markup:
+    """Return a date such as Mon, Mar 1."""
+    return Markup('<time datetime="{}">{}</time>').format(on.isoformat(), site_translator().date(on, WEEKDAY))
 
 
 def _time(at: datetime, kind: str, text: str) -> Markup:
@@ -267,6 +286,4 @@ def _time(at: datetime, kind: str, text: str) -> Markup:
     )
 
 
-FILTERS: dict[str, Callable[..., Any]] = {
-    one.__name__: one for one in (dollars, grouped, count, duration, countdown, moment, day, weekday)
-}
+FILTERS: dict[str, Callable[..., Any]] = {one.__name__: one for one in (duration, countdown, moment, day, weekday)}
