@@ -29,8 +29,10 @@ class _Reader(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         given = dict(attrs)
-        foreign = given.get("translate") == "no" or (tag != "html" and given.get("lang", ACCENTED) != ACCENTED)
-        is_foreign = self._open[-1][1] or foreign or tag in WITHOUT_TEXT
+        is_foreign = self._open[-1][1]
+        if "lang" in given and tag != "html":
+            is_foreign = given["lang"] != ACCENTED
+        is_foreign = is_foreign or given.get("translate") == "no" or tag in WITHOUT_TEXT
         if not is_foreign:
             for name in ATTRIBUTES:
                 self._check(_outside(given.get(name) or "")[0])

@@ -2,7 +2,7 @@
 
 import {retryUntilDone} from "./work-api.js";
 import {at, element, isBusy, once, setText} from "./work-screen.js";
-import {gettext, ngettext, percent} from "./translation.js";
+import {gettext, ngettext, pageLanguage, percent} from "./translation.js";
 
 const NOTHING = gettext("Nothing yet. Write your text, then ask the model.");
 const ASKING = gettext("Asking the model…");
@@ -74,7 +74,7 @@ export class VerdictPanel {
     const number = TITLES[outcome] ? verdict.number : null;
     setText(at("verdict-attempt"), number ? gettext("attempt %(number)s of %(all)s", {number, all: this.state().tries}) : "");
     // The pack's messages are in its language.
-    at("verdict-message").lang = note === null ? this.editor.place.lang : "";
+    at("verdict-message").lang = note === null ? this.editor.place.lang : pageLanguage;
     setText(at("verdict-message"), note ?? verdict.message);
     const warning = outcome === "stale" ? "" : verdict?.warning ?? "";
     at("verdict-warning").hidden = !warning;
@@ -88,7 +88,7 @@ export class VerdictPanel {
   output({title, confidence, version}) {
     const bar = element("progress", {max: 1, value: confidence, ariaHidden: "true"});
     return element("li", {},
-      element("b", {textContent: title || gettext("no answer"), lang: title ? this.editor.place.lang : "", dir: "auto"}),
+      element("b", {textContent: title || gettext("no answer"), lang: title ? this.editor.place.lang : pageLanguage, dir: "auto"}),
       element("span", {className: "sure", textContent: gettext("%(share)s sure", {share: percent(confidence)})}),
       bar,
       element("small", {className: "version", textContent: gettext("Model %(version)s", {version})}));

@@ -115,10 +115,13 @@ class CampaignBase:
             setattr(row, moment, at or self.now)
 
 
-def changed_pack(name: str, *, contexts: int | None, seeds: bool, terms: Mapping[str, Mapping[str, Any]]) -> Pack:
-    """Return a built-in pack with other terms, and with only its first contexts."""
+def changed_pack(name: str, *, contexts: int | None, seeds: bool, terms: Mapping[str, Any]) -> Pack:
+    """Return a built-in pack with other terms, by section or setting, and with only its first contexts."""
     found = built_in_pack(name)
-    parts = {part: getattr(found.spec, part).model_copy(update=dict(values)) for part, values in terms.items()}
+    parts = {
+        part: getattr(found.spec, part).model_copy(update=dict(values)) if isinstance(values, Mapping) else values
+        for part, values in terms.items()
+    }
     pack = replace(found, spec=found.spec.model_copy(update=parts))
     # As if the owner's files had only these rows.
     pack.__dict__["contexts"] = found.contexts[:contexts]

@@ -84,12 +84,16 @@ class PackContent:
         self._configs = {(template, one): template_xml(pack, template, one) for template, one in self._instructions}
 
     def instructions(self, template: Template, language: str) -> "Instructions":
-        """Return the instructions for writing or for validating, in one of the pack's languages."""
-        return self._instructions[template, language]
+        """Return the instructions for writing or for validating, in a language that the pack has, or its main one."""
+        return self._instructions[template, self._known(language)]
 
     def config(self, template: Template, language: str) -> str:
-        """Return the template as a Label Studio annotator gets it, in one of the pack's languages."""
-        return self._configs[template, language]
+        """Return the template as a Label Studio annotator gets it, in a language that the pack has, or its main one."""
+        return self._configs[template, self._known(language)]
+
+    def _known(self, language: str) -> str:
+        # The pack may have changed since the round was opened.
+        return language if language in self._pack.languages else self._pack.languages[0]
 
     def sample(self, template: Template) -> Json:
         """Return the data of a sample task."""

@@ -33,11 +33,14 @@ class BarePage:
         """Return the errors in scripts and responses."""
         return self._complaints.heard
 
-    def open(self, site: WorkSite, hit: Hit, worker: str = "W1", *, wait: bool = True, **told: str) -> "BarePage":
+    def open(
+        self, site: WorkSite, hit: Hit, worker: str = "W1", *, wait: bool = True, language: str = "", **told: str
+    ) -> "BarePage":
         """Open the HIT's link as the marketplace's frame does, and wait until it is loaded."""
+        chosen = f"&lang={language}" if language else ""
         submit_to = f"{site.settings.crowd_site_url}/s/a-pass"
         known = {"assignmentId": f"AS-{hit.key}-{worker}", "workerId": worker, "turkSubmitTo": submit_to}
-        self.page.goto(site.address(hit, **known | told), wait_until="load" if wait else "commit")
+        self.page.goto(site.address(hit, **known | told) + chosen, wait_until="load" if wait else "commit")
         return self
 
     def ready(self) -> "BarePage":

@@ -7,14 +7,23 @@ from playwright.sync_api import Frame
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 LOOK = """async () => {
     const found = await axe.run({exclude: [["#editor"]]}, {resultTypes: ["violations"]});
-    return found.violations.filter(({impact}) => ["serious", "critical"].includes(impact))
-        .flatMap(({id, help, nodes}) => nodes.map(({html}) => `${id}: ${help}: ${html}`));
+    return found.violations.flatMap(({id, impact, help, nodes}) =>
+        nodes.map(({html}) => ({impact, text: `${id}: ${help}: ${html}`})));
 }"""
+
+
+def violations(frame: Frame) -> list[str]:
+    """Return every rule of axe-core that the page violates, with the element."""
+    return [one["text"] for one in _found(frame)]
 
 
 def serious_problems(frame: Frame) -> list[str]:
     """Return the serious accessibility problems of the page."""
+    return [one["text"] for one in _found(frame) if one["impact"] in ("serious", "critical")]
+
+
+def _found(frame: Frame) -> list[dict[str, str]]:
     # As the browser's own tools do it, because the page's policy forbids foreign scripts.
     frame.evaluate(f"() => {{ {AXE} }}")
-    found: list[str] = frame.evaluate(LOOK)
+    found: list[dict[str, str]] = frame.evaluate(LOOK)
     return found
