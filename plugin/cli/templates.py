@@ -159,7 +159,7 @@ def new(
         made = fill_pack(made, seed=seed, contexts=contexts)
     steps = (
         f"made {made.folder}, with a budget of zero",
-        "edit task.yaml and instructions.md, import your seed rows and contexts, then run:",
+        "edit task.yaml and both instructions, import your seed rows and contexts, then run:",
         f"  outfox templates fill {folder} --seed FILE --contexts FILE",
         f"  outfox templates check {folder}",
         f"  outfox templates preview {folder}",
