@@ -11,7 +11,7 @@ from decimal import Decimal
 from functools import cache
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from babel import Locale, negotiate_locale
 from babel.dates import format_skeleton
@@ -164,7 +164,8 @@ def add_translation(environment: Environment, current: Callable[[], Translator])
         newstyle=True,
     )
     for name in ("gettext", "ngettext"):
-        environment.globals[name] = _with_rendered_values(environment.globals[name], current)
+        call = cast("Callable[..., str]", environment.globals[name])
+        environment.globals[name] = _with_rendered_values(call, current)
     environment.globals["translation"] = current
     environment.finalize = lambda value: _rendered(value, current)
     for name in ("number", "percent", "money", "date"):

@@ -15,6 +15,7 @@ import html
 import re
 from collections.abc import Iterator, Mapping
 
+from common.messages import in_language
 from templates.errors import PackError
 from templates.label_config import Element, read_elements
 from templates.spec import Label, TaskSpec
@@ -26,15 +27,19 @@ _SELF_CLOSING = re.compile(rb"""<[^\s/>]+(?:[^"'>/]|"[^"]*"|'[^']*')*/>""")
 _CLOSING = re.compile(rb"</[^>]*>")
 
 
-def fill_lists(xml: str, spec: TaskSpec) -> str:
-    """Return the template with its lists filled in; one that cannot be read is returned unchanged."""
+def fill_lists(xml: str, spec: TaskSpec, language: str = "") -> str:
+    """Return the template with its lists filled in, in a language; one that cannot be read is returned unchanged."""
     try:
         elements = read_elements(xml, "")
     except PackError:
         return xml
+    labels = [
+        Label(name=one.name, title=in_language(one.title, language), hint=in_language(one.hint, language))
+        for one in spec.labels
+    ]
     source = xml.encode()
     for element in reversed(elements):
-        written = _filled(element, elements, spec)
+        written = _filled(element, elements, spec, labels)
         if written is not None:
             first, last = _extent(element, source)
             lines = b"\n" * source.count(b"\n", first, last)
@@ -42,26 +47,26 @@ def fill_lists(xml: str, spec: TaskSpec) -> str:
     return source.decode()
 
 
-def _filled(element: Element, elements: list[Element], spec: TaskSpec) -> str | None:
+def _filled(element: Element, elements: list[Element], spec: TaskSpec, labels: list[Label]) -> str | None:
     """Return what replaces the element, or None if it stays as it is."""
     if element.tag == "Markdown" and LABEL in element.attributes.get("value", ""):
-        return "".join(_start(element, {"value": text}, closed=True) for text in _hints(element, spec.labels))
+        return "".join(_start(element, {"value": text}, closed=True) for text in _hints(element, labels))
     if element.tag == "Choices" and not any(one.inside("Choices") is element for one in elements):
-        choices = "".join(_choices(element.name or "", spec))
+        choices = "".join(_choices(element.name or "", spec, labels))
         return f"{_start(element, {}, closed=False)}{choices}</{element.tag}>" if choices else None
     return None
 
 
-def _hints(element: Element, labels: tuple[Label, ...]) -> Iterator[str]:
+def _hints(element: Element, labels: list[Label]) -> Iterator[str]:
     value = element.attributes["value"]
     for label in labels:
         text = value if label.hint else value.split(HINT)[0].rstrip(_SEPARATOR)
         yield text.replace(LABEL, label.title).replace(HINT, label.hint)
 
 
-def _choices(name: str, spec: TaskSpec) -> Iterator[str]:
+def _choices(name: str, spec: TaskSpec, labels: list[Label]) -> Iterator[str]:
     if name == "label":
-        for label in spec.labels:
+        for label in labels:
             yield _tag("Choice", {"alias": label.name, "value": label.title} | _html(label))
     elif name == "flag":
         for reason in spec.validation.flag_reasons:

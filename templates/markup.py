@@ -58,7 +58,7 @@ def check_markup(pack: Pack) -> list[Problem]:
 
 
 def _check_file(pack: Pack, file: str, language: str) -> list[Problem]:
-    xml = pack.text(file)
+    xml = pack.text(file, language)
     try:
         elements = read_elements(xml, file)
     except PackError as error:

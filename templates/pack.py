@@ -45,12 +45,12 @@ class Pack:
     @cached_property
     def create_xml(self) -> str:
         """The template for writing examples, with its lists filled in from task.yaml."""
-        return fill_lists(self._text("create.xml"), self.spec)
+        return self.text("create.xml")
 
     @cached_property
     def validate_xml(self) -> str:
         """The template for validating examples, with its lists filled in."""
-        return fill_lists(self._text("validate.xml"), self.spec)
+        return self.text("validate.xml")
 
     @cached_property
     def instructions(self) -> str:
@@ -68,9 +68,10 @@ class Pack:
         return self.text(VALIDATE_INSTRUCTIONS if own else "instructions.md", language)
 
     def text(self, name: str, language: str = "") -> str:
-        """Return the text of one of the files for people, in a language if the pack has it."""
+        """Return one of the files for people, in a language if the pack has it; a template has its lists filled in."""
         other = in_language_of(name, language)
-        return self._text(other if language in self.languages and (self.folder / other).is_file() else name)
+        found = self._text(other if language in self.languages and (self.folder / other).is_file() else name)
+        return fill_lists(found, self.spec, language) if name.endswith(".xml") else found
 
     @cached_property
     def contexts(self) -> tuple[Context, ...]:

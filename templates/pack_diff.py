@@ -5,9 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from templates.pack import Pack
-
-TEXTS = ("create.xml", "validate.xml", "instructions.md", "README.md")
+from templates.pack import Pack, pack_files
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,8 @@ def diff_packs(old: Pack, new: Pack) -> PackDiff:
         "contexts": _rows({one.id: one for one in old.contexts}, {one.id: one for one in new.contexts}),
         "seed": _rows({one.id: one for one in old.seed}, {one.id: one for one in new.seed}),
     }
-    texts = {name: text for name in TEXTS if (text := _text(old, new, name))}
+    names = dict.fromkeys([*pack_files(old.folder), *pack_files(new.folder)])
+    texts = {name: text for name in names if name.endswith((".xml", ".md")) and (text := _text(old, new, name))}
     return PackDiff(settings, rows, texts)
 
 
@@ -79,6 +78,7 @@ def _rows(before: Mapping[str, object], after: Mapping[str, object]) -> RowChang
 
 
 def _text(old: Pack, new: Pack, name: str) -> str:
-    before, after = ((pack.folder / name).read_text(encoding="utf-8-sig").splitlines() for pack in (old, new))
+    files = [pack.folder / name for pack in (old, new)]
+    before, after = (file.read_text(encoding="utf-8-sig").splitlines() if file.is_file() else [] for file in files)
     lines = difflib.unified_diff(before, after, f"{old.spec.version}/{name}", f"{new.spec.version}/{name}", lineterm="")
     return "\n".join(lines)

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from babel.messages.catalog import Catalog, Message
@@ -23,7 +24,8 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Catalog:
     """Return all texts that are marked in the code, as `make translations` collects them."""
     file = tmp_path_factory.mktemp("texts") / "outfox.pot"
     options = ["-F", str(ROOT / "babel.cfg"), "--no-wrap", "--add-location=file", "-o", str(file), str(ROOT)]
-    CommandLineInterface().run(["pybabel", "-q", "extract", *options])
+    run: Any = CommandLineInterface().run
+    run(["pybabel", "-q", "extract", *options])
     with file.open("rb") as opened:
         return read_po(opened)
 
@@ -33,7 +35,7 @@ def written(language: str) -> Catalog:
         return read_po(opened, locale=language)
 
 
-def parts(text: str | tuple[str, ...] | list[str]) -> list[set[str]]:
+def parts(text: Any) -> list[set[str]]:
     """Return the placeholders and tags of each form."""
     forms = [text] if isinstance(text, str) else list(text)
     return [set(PLACEHOLDERS.findall(form)) | set(re.findall("<[^>]+>", form)) for form in forms]
@@ -122,7 +124,8 @@ def _first(message: Message) -> str:
 
 
 def _is_complete(message: Message) -> bool:
-    return bool(message.string) and all([message.string] if isinstance(message.string, str) else message.string)
+    forms = [message.string] if isinstance(message.string, str) else list(message.string or [""])
+    return all(forms)
 
 
 def test_a_translator_without_a_catalogue_is_english() -> None:
