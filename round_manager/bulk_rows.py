@@ -1,9 +1,7 @@
 """Reading many rows fast: plain values from the driver, or Arrow columns; the same on both databases."""
 
-import hashlib
-import hmac
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +10,6 @@ from pyarrow import json as arrow_json
 from sqlalchemy import BigInteger, ColumnElement, LargeBinary, Select, Text, cast, func, select, type_coerce
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
-from ml_backend.hashing import canonical_json
-from round_manager.models import Task, Worker
-
-# SQLite accepts at most 32,766 values in a statement.
-MOST_VALUES = 10_000
 Column = ColumnElement[Any] | InstrumentedAttribute[Any]
 
 
@@ -51,50 +44,6 @@ class PlainRows:
         if self._sqlite:
             return type_coerce(column, BigInteger)
         return cast(func.extract("epoch", column) * 1_000_000, BigInteger)
-
-
-class NameLookup:
-    """Public names of another table's rows, looked up when they are first needed."""
-
-    def __init__(self, look_up: Callable[[Sequence[int]], Iterable[tuple[int, str]]]) -> None:
-        self._look_up = look_up
-        self._known: dict[int | None, str | None] = {None: None}
-
-    def of(self, ids: Sequence[int | None]) -> list[Any]:
-        """Return the name of each id, None for None."""
-        new = sorted(one for one in set(ids) if one is not None and one not in self._known)
-        for some in chunks(new):
-            self._known.update(self._look_up(some))
-        known = self._known
-        return [known[one] for one in ids]
-
-    def column(self, ids: pa.Array) -> pa.Array:
-        """Return the names for a column of ids."""
-        met = ids.dictionary_encode()
-        return pa.array(self.of(met.dictionary.to_pylist()), pa.string()).take(met.indices)
-
-
-def pseudonyms(session: Session, task: Task) -> NameLookup:
-    """Return the lookup of workers' pseudonyms in the task's data."""
-
-    def look_up(ids: Sequence[int]) -> list[tuple[int, str]]:
-        workers = session.scalars(select(Worker).where(Worker.id.in_(ids)))
-        return [(worker.id, pseudonym(task, worker)) for worker in workers]
-
-    return NameLookup(look_up)
-
-
-def worker_names(session: Session, task: Task, ids: Iterable[int]) -> dict[int, str]:
-    """Return the workers' pseudonyms in the task's data by their database ids."""
-    known = sorted(ids)
-    names = pseudonyms(session, task).of(known)
-    return dict(zip(known, names, strict=True))
-
-
-def chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Yield the ids in chunks that a statement accepts."""
-    for first in range(0, len(ids), MOST_VALUES):
-        yield ids[first : first + MOST_VALUES]
 
 
 @dataclass(frozen=True)
@@ -185,17 +134,3 @@ def parse_json_lines(lines: bytes, schema: pa.Schema) -> pa.Table:
         read_options=arrow_json.ReadOptions(use_threads=False, block_size=len(lines) + 1),
         parse_options=arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
-
-
-LENGTH = 16
-SIMULATED = "simulated-"
-
-
-def pseudonym(task: Task, worker: Worker) -> str:
-    """Return the worker's pseudonym in one task's data; it is stable there and cannot be reversed.
-
-    That of a simulated worker says so.
-    """
-    who = canonical_json([worker.marketplace, worker.external_id])
-    name = hmac.new(task.worker_salt.encode(), who.encode(), hashlib.sha256).hexdigest()[:LENGTH]
-    return f"{SIMULATED}{name}" if worker.simulated else name

@@ -15,15 +15,17 @@ import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from common.errors import one_line
 from ml_backend.artefact import read_manifest, verify
-from ml_backend.encoding import Network, TextEncoder
 from ml_backend.errors import ModelFileCorrupt, ModelParityFailed, RuntimeNotAvailable
 from ml_backend.manifest import TRAINED, Manifest, TrainedManifest, trained_only
 from ml_backend.model_files import read_json_object
 from ml_backend.targets.target import Prediction, Probe, Row, Target
-from ml_backend.targets.trained import TrainedClassifier, TrainedSpanFinder
+
+if TYPE_CHECKING:
+    from ml_backend.encoding import Network, TextEncoder
 
 PROBES_FILE = "probes.json"
 MAX_PROBES = 16
@@ -122,10 +124,13 @@ def load_trained(directory: Path, manifest: Manifest, runtime: str) -> Target:
     return target
 
 
-Open = Callable[[Path, TrainedManifest], tuple[Network, TextEncoder]]
+Open = Callable[[Path, TrainedManifest], "tuple[Network, TextEncoder]"]
 
 
 def _trained_target(directory: Path, trained: TrainedManifest, open_network: Open) -> Target:
+    # Commands that load no model start faster without NumPy.
+    from ml_backend.targets.trained import TrainedClassifier, TrainedSpanFinder
+
     network, encoder = open_network(directory, trained)
     version, fields, probes = trained.version, trained.model_input, read_probes(directory)
     if trained.kind == "qa":
@@ -147,13 +152,13 @@ def _runs_on_onnx(manifest: TrainedManifest, runtime: str) -> bool:
     return manifest.has_onnx and runtime != "torch"
 
 
-def _open_onnx(directory: Path, manifest: TrainedManifest) -> tuple[Network, TextEncoder]:
+def _open_onnx(directory: Path, manifest: TrainedManifest) -> "tuple[Network, TextEncoder]":
     from ml_backend.targets.onnx_runtime import open_onnx
 
     return open_onnx(directory, manifest.kind, len(manifest.labels), manifest.max_length)
 
 
-def _open_torch(directory: Path, manifest: TrainedManifest) -> tuple[Network, TextEncoder]:
+def _open_torch(directory: Path, manifest: TrainedManifest) -> "tuple[Network, TextEncoder]":
     from ml_backend.targets.torch_runtime import open_torch
 
     return open_torch(directory, manifest)

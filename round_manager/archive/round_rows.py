@@ -16,7 +16,7 @@ from common.database import EPOCH, MICROSECOND
 from round_manager.archive.duplicates import DecidedBatch, WrittenBatch, written_batch
 from round_manager.archive.tables import TEXT, ArchiveTables, Columns, StoredAttempts, StoredExamples
 from round_manager.archive.withheld import attempts_without, examples_without
-from round_manager.bulk_rows import ColumnBatch, ColumnReader, NameLookup, PlainRows, RawColumns, chunks, pseudonyms
+from round_manager.bulk_rows import ColumnBatch, ColumnReader, PlainRows, RawColumns
 from round_manager.database.columns import equals_unindexed, json_text
 from round_manager.models import (
     Attempt,
@@ -33,6 +33,7 @@ from round_manager.models import (
     WorkSession,
     spec_of,
 )
+from round_manager.pseudonyms import NameLookup, chunks, pseudonyms
 
 BATCH, TEXTS = 20_000, 10_000
 Told = TypeVar("Told")

@@ -18,7 +18,6 @@ from common.clock import Clock
 from crowd.errors import CrowdAccessDenied, CrowdRefused
 from crowd.port import Crowd
 from round_manager import audit
-from round_manager.bulk_rows import pseudonym
 from round_manager.crowd.fair_pay import earned_work
 from round_manager.database.engine import find_or_add
 from round_manager.database.store import Store, process_lock
@@ -37,6 +36,7 @@ from round_manager.models import (
     ensure_worker,
     spec_of,
 )
+from round_manager.pseudonyms import pseudonym
 from round_manager.tasks.groups import groups_of_workers
 from round_manager.work.quizzes import ungranted_passes
 

@@ -13,7 +13,6 @@ from sqlalchemy import ColumnElement, Select, and_, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from ml_backend.hashing import json_sha256
-from round_manager.bulk_rows import pseudonym
 from round_manager.labelstudio.confirmed_work import held_back, unplanned
 from round_manager.labelstudio.projects import lock_link
 from round_manager.models import (
@@ -30,6 +29,7 @@ from round_manager.models import (
     Worker,
     spec_of,
 )
+from round_manager.pseudonyms import pseudonym
 from templates import TaskSpec
 
 # Longer than a request can take: after it, what was sent last has arrived, or never will.

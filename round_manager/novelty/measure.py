@@ -14,14 +14,15 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from templates import TaskSpec
+
+# Commands that measure no text start faster without them.
+if TYPE_CHECKING:
+    import numpy as np
+    import pyarrow as pa
+    from numpy.typing import NDArray
 
 SHINGLE = 7
 ROWS = 4
@@ -53,8 +54,10 @@ def normal_text(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold().translate(_READABLE) or text.strip().casefold()
 
 
-def normal_texts(texts: pa.Array) -> pa.Array:
+def normal_texts(texts: "pa.Array") -> "pa.Array":
     """Return the texts without differences in case, punctuation and spacing, for rounds without stored decisions."""
+    import pyarrow.compute as pc
+
     lower = pc.utf8_lower(pc.utf8_normalize(texts.fill_null(""), "NFKC"))
     return pc.utf8_trim_whitespace(pc.replace_substring_regex(lower, r"[^\pL\pN\pM\p{So}]+", " "))
 
@@ -76,8 +79,11 @@ def context_number(context: str) -> int:
     return int.from_bytes(hashlib.blake2b(context.encode(), digest_size=8).digest())
 
 
-def band_keys(normal: pa.Array, contexts: NDArray[np.uint64], bands: int) -> list[NDArray[np.uint64]]:
+def band_keys(normal: "pa.Array", contexts: "NDArray[np.uint64]", bands: int) -> "list[NDArray[np.uint64]]":
     """Return the MinHash keys of normal texts with the numbers of their contexts, one array per band."""
+    import numpy as np
+    import pyarrow.compute as pc
+
     padded = pc.utf8_rpad(normal, SHINGLE)
     _, offsets, data = padded.buffers()
     ends = np.frombuffer(offsets, np.int32)[padded.offset : padded.offset + len(padded) + 1].astype(np.int64)
@@ -103,7 +109,9 @@ def band_keys(normal: pa.Array, contexts: NDArray[np.uint64], bands: int) -> lis
 
 
 @lru_cache
-def _multiplier(row: int) -> np.uint32:
+def _multiplier(row: int) -> "np.uint32":
+    import numpy as np
+
     return np.uint32(int.from_bytes(hashlib.sha256(f"row {row}".encode()).digest()[:4]) | 1)
 
 
@@ -128,6 +136,9 @@ def measured_texts(texts: Sequence[str], contexts: Sequence[str | None]) -> list
     """Measure written texts; each context is what the model reads with the text, None if it reads none."""
     if not texts:
         return []
+    import numpy as np
+    import pyarrow as pa
+
     normal = pa.array([normal_text(text) for text in texts], pa.string())
     numbers = np.array([context_number(context or NO_CONTEXT) for context in contexts], np.uint64)
     keys = np.column_stack(band_keys(normal, numbers, BANDS)).view(np.int64).tolist()
@@ -146,6 +157,9 @@ def measured_texts(texts: Sequence[str], contexts: Sequence[str | None]) -> list
 
 def normal_keys(normal: str, context: int) -> list[int]:
     """Return the keys of a text that is normal already, with the stored number of its context."""
+    import numpy as np
+    import pyarrow as pa
+
     contexts = np.array([context], np.int64).view(np.uint64)
     found: list[int] = np.concatenate(band_keys(pa.array([normal]), contexts, BANDS)).view(np.int64).tolist()
     return found

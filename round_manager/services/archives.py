@@ -27,7 +27,7 @@ from round_manager.archive.storage import Archives, opened_archive
 from round_manager.archive.verification import Verification, verify
 from round_manager.archive.withheld import withheld_examples, withhold
 from round_manager.audit import note
-from round_manager.bulk_rows import NameLookup, PlainRows
+from round_manager.bulk_rows import PlainRows
 from round_manager.database.store import Store, process_lock
 from round_manager.errors import ArchiveConflict, ArchiveNotFound, RoundNotClosed
 from round_manager.learning.training_data import closed_rounds
@@ -45,6 +45,7 @@ from round_manager.models import (
     spec_of,
 )
 from round_manager.novelty.decisions import duplicate_rule
+from round_manager.pseudonyms import NameLookup
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.rounds import collected, find_round, live_round
 from round_manager.tasks.tasks import find_task

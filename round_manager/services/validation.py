@@ -12,7 +12,6 @@ from uuid import UUID
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import aliased
 
-from round_manager.bulk_rows import worker_names
 from round_manager.errors import ExampleNotFound
 from round_manager.loop.waiting import undecided
 from round_manager.models import (
@@ -27,6 +26,7 @@ from round_manager.models import (
     Vote,
     Worker,
 )
+from round_manager.pseudonyms import worker_names
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.rounds import choose_round, list_rounds, opened_rounds
 from round_manager.tasks.tasks import find_task

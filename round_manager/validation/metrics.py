@@ -12,7 +12,6 @@ from typing import Any
 from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
-from round_manager.bulk_rows import worker_names
 from round_manager.errors import MetricsUnavailable
 from round_manager.models import (
     Attempt,
@@ -25,6 +24,7 @@ from round_manager.models import (
     WorkSession,
     spec_of,
 )
+from round_manager.pseudonyms import worker_names
 from round_manager.rates import Rate
 from round_manager.validation.costs import Cost, costs_of, crowd_cost, in_house_cost
 from round_manager.validation.decisions import DECIDED, Outcome, VoteCounter

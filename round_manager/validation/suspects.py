@@ -13,8 +13,8 @@ from statistics import NormalDist
 
 from sqlalchemy.orm import Session
 
-from round_manager.bulk_rows import worker_names
 from round_manager.models import Round, Task, spec_of
+from round_manager.pseudonyms import worker_names
 from round_manager.rates import Rate
 from round_manager.validation.decisions import VoteCounter, VoteValue
 from round_manager.validation.voted_examples import Validator, VotedExample, validators, voted_batches

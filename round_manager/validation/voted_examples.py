@@ -13,8 +13,8 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from round_manager.bulk_rows import worker_names
 from round_manager.models import AuditEntry, Example, ExampleStatus, Round, Task, Vote, Worker, spec_of
+from round_manager.pseudonyms import worker_names
 from round_manager.rates import Rate
 from round_manager.validation.decisions import Outcome, VoteCounter, VoteValue
 from round_manager.work.gold import each_gold_answer

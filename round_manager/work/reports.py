@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 
 from common.messages import gettext
 from round_manager import audit
-from round_manager.bulk_rows import pseudonym
 from round_manager.models import AuditEntry, Hit, Round, SessionStatus, Task, Worker, WorkSession
+from round_manager.pseudonyms import pseudonym
 from round_manager.work.errors import InvalidInput, TooManyReports
 from round_manager.work.sessions import check_text, find_item, lock_session, session_context
 

@@ -5,10 +5,10 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import select, update
 
-from round_manager.bulk_rows import pseudonyms
 from round_manager.errors import MetricsUnavailable
 from round_manager.models import Assignment, Context, Example, ExampleStatus, HitKind, RoundTally, Task, Worker
 from round_manager.money.ledger import owe_rewards
+from round_manager.pseudonyms import pseudonyms
 from round_manager.validation.costs import Cost
 from round_manager.validation.metrics import Counts, RoundMetrics, metrics_by, round_metrics
 from round_manager.validation.voted_examples import validators

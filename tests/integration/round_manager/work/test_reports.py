@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from round_manager.bulk_rows import pseudonym
 from round_manager.models import Worker
+from round_manager.pseudonyms import pseudonym
 from round_manager.work.reports import report
 from tests.campaign import MINUTE, Campaign
 from tests.conftest import Outfox
