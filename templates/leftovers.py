@@ -1,10 +1,9 @@
 """Warnings about a pack: texts that still belong to another task or language, placeholders, and missing hints.
 
 A pack with warnings can be used. If the labels are not those of a built-in pack, a text that only that pack
-has is about its labels. English is recognized by its most frequent words.
+has is about its labels.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +13,8 @@ from itertools import groupby
 from templates.errors import PackError, Problem
 from templates.label_config import read_elements
 from templates.new_pack import PLACEHOLDER
-from templates.pack import BUILT_IN, Pack, load_pack, pack_folders
+from templates.pack import BUILT_IN, Pack, load_pack, pack_files, pack_folders
+from templates.text_checks import is_language
 from templates.texts import shown_json
 
 EMBEDDED = "embedded"
@@ -22,9 +22,6 @@ ENGLISH = "en"
 # Texts of a template that people read.
 SHOWN = ("value", "placeholder", "requiredMessage")
 SHORTEST_LINE = 30
-# Frequent in English, and in few other languages; the share of an English text that they make up, at least.
-ENGLISH_WORDS = frozenset({"the", "and", "you", "your", "of", "is", "it", "that", "when", "not", "with", "are"})
-ENGLISH_SHARE, FEWEST_WORDS = 0.1, 30
 
 
 @dataclass(frozen=True)
@@ -66,18 +63,13 @@ def _leftovers(pack: Pack) -> Iterator[Problem]:
 
 
 def _language(pack: Pack) -> Iterator[Problem]:
-    if ENGLISH in {code.split("-")[0] for code in pack.spec.languages}:
-        return
-    spoken = ", ".join(pack.spec.languages)
-    if pack.spec.model.base == EMBEDDED:
+    if pack.spec.model.base == EMBEDDED and ENGLISH not in {code.split("-")[0] for code in pack.languages}:
+        spoken = ", ".join(pack.languages)
         text = f"the embedded encoder is for English, and the texts are {spoken}; name a checkpoint for them"
         yield pack.problem("model.base", "base_model_language", text)
     for file, texts in groupby(_texts(pack), key=lambda one: one.file):
-        words = re.findall(r"[^\W\d_]+", " ".join(one.text for one in texts).lower())
-        share = sum(word in ENGLISH_WORDS for word in words) / max(1, len(words))
-        if len(words) >= FEWEST_WORDS and share >= ENGLISH_SHARE:
-            text = f"seems to be in English, and languages is {spoken}; translate it"
-            yield Problem(file, None, "language_differs", text)
+        if not is_language("\n".join(one.text for one in texts), (pack.language_of(file),)):
+            yield Problem(file, None, "language_differs", f"seems not to be in {pack.language_of(file)}; translate it")
 
 
 def _labels(pack: Pack) -> Iterator[Problem]:
@@ -121,15 +113,18 @@ def _settings(pack: Pack) -> Iterator[_Text]:
 
 
 def _instructions(pack: Pack) -> Iterator[_Text]:
-    for number, line in enumerate(pack.instructions.splitlines(), 1):
-        if len(line.strip()) >= SHORTEST_LINE:
-            yield _Text("instructions.md", number, "", line.strip())
+    for file in pack_files(pack.folder):
+        if file.startswith("instructions"):
+            lines = enumerate(pack.text(file).splitlines(), 1)
+            yield from (_Text(file, number, "", line.strip()) for number, line in lines if len(line) >= SHORTEST_LINE)
 
 
 def _templates(pack: Pack) -> Iterator[_Text]:
-    for file, xml in (("create.xml", pack.create_xml), ("validate.xml", pack.validate_xml)):
+    for file in pack_files(pack.folder):
+        if not file.endswith(".xml"):
+            continue
         try:
-            elements = read_elements(xml, file)
+            elements = read_elements(pack.text(file), file)
         except PackError:
             continue
         for element in elements:

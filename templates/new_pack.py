@@ -62,7 +62,7 @@ def _files(name: str, wanted: NewPack) -> Mapping[str, str]:
         "create.xml": _template("create.xml", wanted),
         "validate.xml": _template("validate.xml", wanted),
         "instructions.md": _instructions(wanted),
-        VALIDATE_INSTRUCTIONS: _validate_instructions(wanted),
+        VALIDATE_INSTRUCTIONS: _validator_instructions(wanted),
         "contexts.jsonl": _contexts(name, wanted),
         "seed.jsonl": _seed(name, wanted),
         "README.md": _readme(name, wanted),
@@ -152,7 +152,8 @@ def _template(file: str, wanted: NewPack) -> str:
     for old, new in _TEXTS.items():
         text = text.replace(old, new)
     text = re.sub(r"\b([Aa]) sentence", lambda found: f"{_article(wanted.noun, found[1])} {wanted.noun}", text)
-    text = re.sub("(?<!one )sentence", wanted.noun, text)
+    # `$sentence` is a key of a task's data.
+    text = re.sub(r"(?<!one )(?<!\$)sentence", wanted.noun, text)
     for old, new in (("prompt", wanted.prompt), ("text", wanted.field)):
         text = re.sub(rf'\b(name|toName)="{old}"', rf'\1="{new}"', text)
         text = text.replace(f'value="${old}"', f'value="${new}"')
@@ -190,9 +191,9 @@ A fooled model is half of it. Other people then choose a label; if they disagree
 """  # noqa: E501 - paragraphs of Markdown
 
 
-def _validate_instructions(wanted: NewPack) -> str:
+def _validator_instructions(wanted: NewPack) -> str:
     a_text = f"{_article(wanted.noun)} {wanted.noun}"
-    return f"""## When you check other people's work
+    return f"""## What you do
 
 Choose the label that is right; do not guess which one was asked for. Flag {a_text} that makes no sense, fits no label, or is hurtful or private. A few items have a known answer.
 """  # noqa: E501 - paragraphs of Markdown
@@ -233,7 +234,7 @@ is the name of its control in the templates, a key in `contexts.jsonl` or `seed.
 """
 
 
-def _jsonl(rows: Sequence[Mapping[str, object]]) -> str:
+def _jsonl(rows: list[dict[str, object]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 

@@ -27,7 +27,7 @@ from plugin.errors import LabelStudioNotInstalled, PluginError
 from plugin.labelstudio.template_check import check_templates
 from round_manager.labelstudio.projects import instructions_html
 from templates import Pack, PackError, Problem, load_pack
-from templates.payloads import TEMPLATES, Template, sample_prediction, sample_task, template_xml
+from templates.payloads import Template, sample_prediction, sample_task, template_xml
 
 TESTED_VERSION = "1.23.2"
 # The pages of a preview, with their names in its menu.
@@ -223,9 +223,19 @@ def _instructions_page(folder: Path) -> str:
         pages=_PAGES,
         problems=problems,
         setup={},
-        texts={one: instructions_html(pack.instructions_for(one)) for one in TEMPLATES} if pack else {},
+        texts=_instructions(pack) if pack else (),
         version=editor_bundle().version,
     )
+
+
+def _instructions(pack: Pack) -> list[tuple[str, str, str]]:
+    """Return the language, the heading and the text of all instructions."""
+    readers = {"create": "What authors read", "validate": "What validators read"}
+    return [
+        (language, heading, instructions_html(pack.instructions_for(template, language)))
+        for language in pack.languages
+        for template, heading in readers.items()
+    ]
 
 
 def _read(folder: Path) -> tuple[Pack | None, list[Problem]]:

@@ -6,7 +6,7 @@ from alembic import op
 from round_manager.migrations.kinds import ID, TEXT, UTC
 
 revision = "0036"
-down_revision = "0035"
+down_revision = "0034"
 branch_labels = None
 depends_on = None
 

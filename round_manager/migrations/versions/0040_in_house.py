@@ -4,8 +4,8 @@ from alembic import op
 
 from round_manager.database.triggers import Guard, create_statements, drop_statements
 
-revision = "0035"
-down_revision = "0034"
+revision = "0040"
+down_revision = "0039"
 branch_labels = None
 depends_on = None
 
