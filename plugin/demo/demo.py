@@ -146,7 +146,7 @@ class Demo:
         """Return a sign-in link for a worker who is marked as simulated wherever people see their work."""
         invited = self.market.invite(name)
         with self.app.services() as services:
-            mark_simulated(services, self.app.actor, self.settings.crowd_name, [invited.worker_id])
+            mark_simulated(services, self.app.actor, self.settings.crowd_name, {invited.worker_id: name})
         return invited.link
 
     def prepare(self, progress: Progress) -> Ready:

@@ -1,6 +1,6 @@
 """Use cases of workers: list, qualify, block and message them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from common.progress import NoProgress, Progress
@@ -68,13 +68,13 @@ def withdraw_qualification(
         crowd.access.withdraw(found, worker, actor=actor.name, reason=reason)
 
 
-def mark_simulated(context: ServiceContext, actor: Actor, marketplace: str, worker_ids: Sequence[str]) -> None:
-    """Mark workers as programs in place of people, before their first work; safe to repeat."""
+def mark_simulated(context: ServiceContext, actor: Actor, marketplace: str, names: Mapping[str, str]) -> None:
+    """Name workers by their ids and mark them as programs, before their first work; safe to repeat."""
     with context.store.write() as session:
-        for worker_id in worker_ids:
+        for worker_id, name in names.items():
             worker = ensure_worker(session, marketplace, worker_id, now=context.now())
             if not worker.simulated:
-                worker.simulated = True
+                worker.simulated, worker.name = True, name
                 session.flush()
                 note(
                     session,

@@ -7,7 +7,6 @@ object with seconds since the start of the demo, which has its packages installe
 
 import argparse
 import json
-import math
 import sys
 import tempfile
 import threading
@@ -32,7 +31,8 @@ from round_manager.services.context import ServiceContext
 from tests.e2e.newcomer import NewcomerOnMarketplace, OwnerInLabelStudio
 from tests.e2e.running_demo import RunningDemo, running_demo
 
-GOALS = {"ready_s": None, "first_verdict_s": 90, "validated_s": 300, "bonus_s": 300, "round2_s": 600}
+GOALS = {"first_verdict_s": 90, "validated_s": 300, "bonus_s": 300, "round2_s": 600}
+READY = "ready_s"
 EXAMPLES = 8
 # People need about a minute for an attempt when they are paid for good ones, and a fifth of it when they try the demo.
 SHARE_OF_PERSON = 0.2
@@ -63,7 +63,7 @@ def main() -> int:
         with ProgressBar() as progress, running_demo(home, free_port()) as demo:
             progress.start(0, "a newcomer's first round")
             ready = _until(demo, lambda: _printed(demo), lambda: progress.advance(0, "the demo starts"))
-            clock.note("ready_s")
+            clock.note(READY)
             newcomer = threading.Thread(target=_try_everything, args=(ready, home, clock), daemon=True)
             newcomer.start()
             with open_store(f"sqlite:///{home / 'outfox.db'}") as store:
@@ -73,16 +73,16 @@ def main() -> int:
                     state = round_state(services, TASK)
                     _note(clock, state)
                     progress.advance(0, f"round {state.number} is {state.status.value}")
-                    return "round2_s" in clock.noted
+                    return all(name in clock.noted for name in GOALS)
 
                 _until(demo, is_over)
             progress.finish()
-    found = {name: clock.noted.get(name) for name in GOALS}
-    rows = [(name.removesuffix("_s"), found[name], goal or "") for name, goal in GOALS.items()]
+    found = {name: clock.noted[name] for name in GOALS}
+    rows = [(name.removesuffix("_s"), found[name], goal) for name, goal in GOALS.items()]
     console().print(table(("seconds to", "reached", "goal on two idle cores"), rows))
-    del found["ready_s"]
+    print(f"the demo was ready after {clock.noted[READY]:.0f} s")
     print(json.dumps(found))
-    return int(any((found[name] or math.inf) > goal for name, goal in GOALS.items() if goal))
+    return int(any(found[name] > goal for name, goal in GOALS.items()))
 
 
 def _try_everything(ready: dict[str, Any], home: Path, clock: Clock) -> None:

@@ -69,6 +69,7 @@ def test_a_demo_that_cannot_start_has_changed_nothing(outfox: Outfox, tmp_path: 
         other.listen()
         ran = outfox("demo", "--port", other.getsockname()[1], "--until-ready", "--json")
     assert (ran.code, error_code(ran.err)) == (2, "label_studio_start_failed")
+    assert " demo --port " in ran.error["hint"]["command"]
     assert not (home / "outfox.db").exists()
     assert not (home / "models").exists()
     assert not (home / "marketplace.db").exists()

@@ -45,8 +45,8 @@ def test_workers_are_read_in_pages(campaign: Campaign, context: ServiceContext) 
 
 
 def test_simulated_workers_are_marked_wherever_they_appear(campaign: Campaign, context: ServiceContext) -> None:
-    mark_simulated(context, Actor(OWNER), campaign.crowd.name, ["W1"])
-    mark_simulated(context, Actor(OWNER), campaign.crowd.name, ["W1"])
+    mark_simulated(context, Actor(OWNER), campaign.crowd.name, {"W1": "Robot 1"})
+    mark_simulated(context, Actor(OWNER), campaign.crowd.name, {"W1": "Robot 1"})
     for worker in ("W1", "W2"):
         campaign.marketplace.access.grant(campaign.task, worker, actor=OWNER, reason="")
     found = {one.worker_id: one.simulated for one in list_workers(context, campaign.crowd.name).workers}
