@@ -234,7 +234,7 @@ is the name of its control in the templates, a key in `contexts.jsonl` or `seed.
 """
 
 
-def _jsonl(rows: list[dict[str, object]]) -> str:
+def _jsonl(rows: Sequence[Mapping[str, object]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 

@@ -73,6 +73,11 @@ class Pack:
         found = self._text(other if language in self.languages and (self.folder / other).is_file() else name)
         return fill_lists(found, self.spec, language) if name.endswith(".xml") else found
 
+    def language_of(self, name: str) -> str:
+        """Return the language of one of the files for people."""
+        _, *between, _ = name.split(".")
+        return between[-1] if between and between[-1] in self.languages else self.languages[0]
+
     @cached_property
     def contexts(self) -> tuple[Context, ...]:
         """What workers are shown."""
