@@ -3,7 +3,7 @@
 The base model of each pack, one machine, one load generator. The contenders of a pack run beside each other and are
 asked in turn, so that whatever else the machine does meets all of them. Label Studio's interactive call is sent: about
 6 kB, most of it the labelling config. Training the four models takes about four minutes, if none are given, and
-the measurement ten.
+the measurement about twelve.
 """
 
 import argparse
