@@ -196,7 +196,7 @@ def test_a_text_of_200_kilobytes_is_refused_and_stays_on_the_page(
     hit = begin()
     work, texts, long = newest_session(stage), _texts(stage, reader, 9), "long " * 40_000
     hit.ask("text", long)
-    expect(hit.there("trouble-text")).to_have_text("“Your sentence” has 200000 characters; at most 400 are accepted.")
+    expect(hit.there("trouble-text")).to_have_text("“Your sentence” has 200,000 characters; at most 400 are accepted.")
     expect(hit.box("text")).to_have_value(long)
     hit.keep("fault-200-kb")
     assert stored(stage, work) == Stored(tries=0, examples=0, votes=0)
