@@ -1,4 +1,4 @@
-"""A real manager and its real training, when one of them is stopped, killed or cancelled."""
+"""A real manager and its real training, when one of them is stopped or killed."""
 
 import os
 import signal
@@ -131,13 +131,3 @@ def test_a_training_outlives_a_manager_that_is_killed_and_the_next_one_waits_for
     second.send_signal(signal.SIGTERM)
     assert second.wait(60) == 0
     assert managed.states() == [TrainingState.ROTATED], "one training was enough"
-
-
-def test_a_cancelled_training_is_not_restarted(outfox: Outfox, managed: ManagedHome) -> None:
-    managed.manage()
-    managed.until(TrainingState.RUNNING)
-    assert outfox("model", "cancel", TASK).code == 0
-    managed.until(TrainingState.CANCELLED)
-    managed.until_logged("the training was cancelled")
-    assert (managed.awaited(), managed.states()) == (None, [TrainingState.CANCELLED])
-    assert managed.home.pinned(outfox) == [managed.home.base]

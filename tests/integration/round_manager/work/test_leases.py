@@ -142,6 +142,7 @@ class Walk:
             assert ended.all() == []
 
 
+@pytest.mark.any_database
 @pytest.mark.parametrize(
     ("strategy", "window"),
     [("in_order", context_strategies.WINDOW), ("uniform", 2), ("least_fooled", 1)],

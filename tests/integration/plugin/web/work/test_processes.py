@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
+import pytest
 import requests
 
 from plugin.cli.servers import OPENINGS
@@ -23,6 +24,7 @@ def _served(site: WorkSite, port: int) -> Iterator[Serving]:
         yield web
 
 
+@pytest.mark.any_database
 def test_a_restart_between_any_two_steps_loses_and_duplicates_nothing(site: WorkSite) -> None:
     # The process uses the system clock, so the backend must use it too.
     site.use_machine_clock()
