@@ -7,7 +7,6 @@ import pytest
 
 from common.messages import filled, in_language
 from common.translation import translator
-from round_manager.services.packs import check_pack
 from templates import PackError, TaskSpec, copy_pack, load_pack
 from templates.markup import check_markup
 from templates.payloads import creation_task, template_xml
@@ -54,15 +53,17 @@ def test_a_task_and_a_filled_message_have_all_languages(copy_of: CopyOf) -> None
 def test_instructions_and_templates_have_a_file_for_each_language(copy_of: CopyOf, tmp_path: Path) -> None:
     folder = german(copy_of("sentiment"))
     template = (folder / "validate.xml").read_text(encoding="utf-8")
-    (folder / "validate.de.xml").write_text(template.replace('value="Negative"', 'value="Negativ"'), encoding="utf-8")
+    (folder / "validate.de.xml").write_text(template.replace("<View", "<!-- Deutsch --><View", 1), encoding="utf-8")
     pack = copy_pack(load_pack(folder), tmp_path / "mine")
     assert pack.instructions_for("create", "de") == "Was zu tun ist."
     assert pack.instructions_for("create", "es") == pack.instructions_for("create")
-    assert "Negativ" in template_xml(pack, "validate", "de")
-    assert check_pack(pack, check_markup) == []
-    (pack.folder / "validate.de.xml").write_text(template, encoding="utf-8")
-    (problem,) = check_pack(load_pack(pack.folder), check_markup)
-    assert (problem.file, problem.code) == ("validate.de.xml", "choice_wrong_title")
+    assert "Deutsch" in template_xml(pack, "validate", "de")
+    assert '"Negativ"' in template_xml(pack, "validate", "de")
+    assert '"Negative"' in template_xml(pack, "validate")
+    (pack.folder / "validate.de.xml").write_text(template.replace('name="comment"', 'name="note"'), encoding="utf-8")
+    found = {(one.file, one.code) for one in check_markup(load_pack(pack.folder))}
+    assert ("validate.de.xml", "control_unknown") in found
+    assert ("validate.xml", "control_unknown") not in found
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def problems(folder: Path) -> str:
         (
             "title: Fool the sentiment model",
             "title: {a: 1}",
-            " title: is a group of settings ",
+            " title: `a` is not a language code",
         ),
         ("title: Fool the sentiment model", f"title: {'x' * 2_001}", " title: has 2,001 characters, at most 2,000"),
         ("title: Fool the sentiment model", "title: It: a task", "task.yaml:3: is not valid YAML: one colon too many"),

@@ -6,7 +6,7 @@ from playwright.sync_api import Frame
 
 AXE = files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 LOOK = """async () => {
-    const found = await axe.run({exclude: [["#editor"]]}, {resultTypes: ["violations"]});
+    const found = await axe.run({exclude: [["#editor"]]}, {resultTypes: ["violations"], iframes: false});
     return found.violations.flatMap(({id, impact, help, nodes}) =>
         nodes.map(({html}) => ({impact, text: `${id}: ${help}: ${html}`})));
 }"""
