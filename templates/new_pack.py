@@ -11,11 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from templates.errors import InvalidPackName
-from templates.pack import BUILT_IN, VALIDATE_INSTRUCTIONS, Pack, write_pack
+from templates.pack import BUILT_IN, NAME, VALIDATE_INSTRUCTIONS, Pack, write_pack
 
 MODEL = BUILT_IN / "sentiment"
 PLACEHOLDER = "placeholder"
-NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 PLACEHOLDER_CONTEXTS, PLACEHOLDER_ROWS = 3, 5
 # What the sentiment pack's templates say about feelings, and what a new pack says instead.
 _TEXTS = {

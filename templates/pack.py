@@ -25,7 +25,7 @@ VALIDATE_INSTRUCTIONS = "instructions.validate.md"
 # The files that can have versions in other languages, such as `instructions.de.md`.
 TEXTS = ("create.xml", "validate.xml", "instructions.md", VALIDATE_INSTRUCTIONS)
 FILES = ("task.yaml", "create.xml", "validate.xml", "instructions.md", "contexts.jsonl", "seed.jsonl", "README.md")
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _LIST_PACKS = Hint("list_packs")
 
 
@@ -179,7 +179,7 @@ def copy_pack(source: Pack, folder: Path) -> Pack:
 def write_pack(folder: Path, files: Mapping[str, str], *, replace: bool = False) -> Pack:
     """Write a pack to a new folder and load it; an error leaves nothing behind. `replace` allows an earlier version."""
     name = folder.name
-    if not _NAME.fullmatch(name):
+    if not NAME.fullmatch(name):
         raise InvalidPackName(f"`{name}` is not a valid task name; use small letters, digits and _, a letter first")
     if folder.exists() and not (replace and (folder / "task.yaml").is_file()):
         raise PackExists(f"{folder} already exists; choose another name or remove it")

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
-from templates.errors import PackExists, PackNotCreated, PackRefused, Problem
-from templates.pack import Pack, write_pack
+from templates.errors import InvalidPackName, PackExists, PackNotCreated, PackRefused, Problem
+from templates.pack import NAME, Pack, write_pack
 
 MANIFEST = "pack.json"
 FORMAT = 1
@@ -113,6 +113,8 @@ def read_source(source: Path) -> Files:
     if source.is_dir():
         return _read_folder(source)
     try:
+        if not source.is_file():
+            raise _refused(source.name, "pack_unreadable", "is neither a file nor a folder")
         if source.stat().st_size > MAX_BYTES:
             raise _refused(source.name, "pack_too_large", f"is larger than {MAX_BYTES // MEGABYTE} MB")
         with source.open("rb") as file:
@@ -129,6 +131,8 @@ def import_pack(files: Files, parent: Path, *, inside: str = "", name: str = "",
     `inside` is the pack's folder in the source, if it holds several; `name` is a new name for the task. With
     `replace`, an earlier version of the pack is replaced.
     """
+    if name and not NAME.fullmatch(name):
+        raise InvalidPackName(f"`{name}` is not a valid task name; use small letters, digits and _, a letter first")
     chosen = _below(files, _pack_folder(files, inside))
     manifest = chosen.pop(MANIFEST, None)
     _check(chosen)
