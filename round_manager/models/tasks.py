@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
-from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint, false
+from sqlalchemy import ForeignKey, ForeignKeyConstraint, UniqueConstraint, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from common.errors import Hint
@@ -107,7 +107,7 @@ class Round(table.Numbered):
     archive_uri: Mapped[str | None] = mapped_column(default=None)
     archive_sha256: Mapped[str | None] = mapped_column(default=None)
     # Only people in Label Studio work on it: nothing of it is posted on a crowd.
-    in_house: Mapped[bool] = mapped_column(default=False, server_default=false())
+    in_house: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
 
 
 class RoundModel(table.Table):

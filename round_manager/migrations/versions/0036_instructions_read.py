@@ -3,7 +3,7 @@
 import sqlalchemy as sa
 from alembic import op
 
-from round_manager.migrations.kinds import ID, TEXT, UTC
+from round_manager.migrations.kinds import TEXT, UTC
 
 revision = "0036"
 down_revision = "0034"
@@ -15,8 +15,8 @@ def upgrade() -> None:
     """Make the table."""
     op.create_table(
         "instructions_read",
-        sa.Column("worker_id", ID, nullable=False),
-        sa.Column("task_id", ID, nullable=False),
+        sa.Column("worker_id", sa.BigInteger(), nullable=False),
+        sa.Column("task_id", sa.BigInteger(), nullable=False),
         sa.Column("for_validators", sa.Boolean(), nullable=False),
         sa.Column("version", TEXT, nullable=False),
         sa.Column("read_at", UTC, nullable=False),

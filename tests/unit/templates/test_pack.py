@@ -352,7 +352,9 @@ def test_a_pack_that_does_not_exist_is_an_error_with_a_hint(name: str) -> None:
 
 def test_a_copy_has_the_name_of_its_folder_and_replaces_nothing(tmp_path: Path) -> None:
     source = find_pack("sentiment")
-    assert copy_pack(source, tmp_path / "moods").spec == source.spec.model_copy(update={"name": "moods"})
+    copied = copy_pack(source, tmp_path / "moods").spec
+    unpaid = source.spec.budget.model_copy(update={"round_cents": 0, "task_cents": 0})
+    assert copied == source.spec.model_copy(update={"name": "moods", "budget": unpaid})
     with pytest.raises(PackExists):
         copy_pack(source, tmp_path / "moods")
     with pytest.raises(InvalidPackName):

@@ -84,7 +84,7 @@ def test_an_invalid_value_is_reported_without_jargon(copy_of: CopyOf, old: str, 
 def test_a_task_yaml_without_settings_is_reported_with_the_known_ones(copy_of: CopyOf) -> None:
     folder = copy_of("sentiment")
     (folder / "task.yaml").write_text("just a text\n", encoding="utf-8")
-    assert "the file: is `just a text`; write settings, one per line: name, title, " in problems(folder)
+    assert "the file: is `just a text`; write settings, one per line: name, version, " in problems(folder)
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,8 @@ def test_a_page_whose_time_is_over_says_so_and_begins_again_when_the_hit_is_give
     assert site.open("W1", page.hit).state()["status"] == "open"
 
 
-def test_an_author_of_all_examples_has_nothing_to_validate(site: WorkSite) -> None:
+def test_an_author_of_all_examples_has_nothing_to_validate(open_site: OpenSite) -> None:
+    site = open_site(work={"empty_hits_per_day": 0})
     site.campaign.add_example("W1")
     answer = site.open("W1", kind=HitKind.VALIDATE)
     assert "nothing to check for you" in answer.setup["error"]["text"]
