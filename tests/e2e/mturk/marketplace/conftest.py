@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, expect
+from playwright.sync_api import Browser, BrowserContext, FrameLocator, Page, ViewportSize, expect
 from sqlalchemy import select
 
 from common.clock import SystemClock
@@ -19,8 +19,8 @@ from tests.e2e.browser import Complaints
 from tests.e2e.mturk.marketplace.question import question_app, served
 from tests.fakes.market import MarketServer
 
-DESK = {"width": 1280, "height": 860}
-PHONE = {"width": 360, "height": 740}
+DESK: ViewportSize = {"width": 1280, "height": 860}
+PHONE: ViewportSize = {"width": 360, "height": 740}
 TITLE = "Write a review that the model gets wrong"
 QUESTION = (
     '<ExternalQuestion xmlns="http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2006-07-14/'
