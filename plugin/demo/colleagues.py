@@ -29,6 +29,7 @@ PAUSE_SHARE = 1 / 40
 # In a round of one minute; a person can accept what is offered before they do.
 SECONDS_TO_LEAVE_CHECKS = 3.0
 SECONDS_BETWEEN_VISITS = 2.0
+SECONDS_IN_IDLE_DEMO = 15.0
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_TO_STOP = 3.0
 # Colleagues look in turn, so what nobody was offered for this long is no longer there.
@@ -84,6 +85,13 @@ class RoundPace:
                 self._checks_since = now
             self._checks_seen = now
             return now - self._checks_since >= SECONDS_TO_LEAVE_CHECKS * self._minutes
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing to do until a person writes something."""
+        with self._lock:
+            state = self._round
+            return state is not None and state.number > 1 and not state.examples
 
     def left(self, colleague: int) -> None:
         """Take note that the colleague's visit is over."""
@@ -160,7 +168,8 @@ class Colleagues:
                     self._visit(worker)
                 else:
                     signed_in = self._try(worker, sign_in)
-                self._stop.wait(SECONDS_BETWEEN_VISITS * min(1.0, self._minutes) * rng.uniform(0.5, 1.5))
+                seconds = SECONDS_IN_IDLE_DEMO if self._pace.is_idle else SECONDS_BETWEEN_VISITS
+                self._stop.wait(seconds * min(1.0, self._minutes) * rng.uniform(0.5, 1.5))
 
         return work
 

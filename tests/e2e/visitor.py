@@ -82,7 +82,8 @@ class Visitor:
         if self._is_stored(hit):
             return self._text
         shown, tries = hit.editor.inner_text(), self._tries_left(hit)
-        (target,) = [one.name for one in self._spec.labels if f"reads as: {one.title}" in shown]
+        goal = f"{hit.there('goal').text_content()} {shown}"
+        (target,) = [one.name for one in self._spec.labels if f"reads as: {one.title}" in goal]
         for left in range(tries - 1, tries - 1 - self._spec.work.tries_before_skip, -1):
             self._text = write(shown, target, self._person.rng(target, left), skill=1.0).text
             hit.ask("text", self._text)
@@ -146,6 +147,8 @@ class Visitor:
         if state == "error":
             self._give_back(hit)
             raise AssertionError("there was nothing to check for this person")
+        if state == "ready":
+            hit.wait_until_ready()
         if state == "submitted":
             self._hands.press(hit.there("submit-again"))
             self._expect_handed_in()
