@@ -89,8 +89,9 @@ def target_problem(
             return InputProblem(gettext("an answer was selected, but %(task)s asks for a label", task=spec.name))
         if label not in spec.label_names:
             known = ", ".join(spec.label_names)
-            text = gettext("the label is “%(label)s”; it can be %(labels)s", label=label or "", labels=known)
-            return InputProblem(text)
+            if label is None:
+                return InputProblem(gettext("no label is chosen; it can be %(labels)s", labels=known))
+            return InputProblem(gettext("the label is “%(label)s”; it can be %(labels)s", label=label, labels=known))
         return None
     if label is not None:
         return InputProblem(gettext("a label was chosen, but %(task)s asks for an answer", task=spec.name))

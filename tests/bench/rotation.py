@@ -18,7 +18,6 @@ from http.client import HTTPConnection, HTTPException
 from typing import Any
 
 from ml_backend.serving.questions import QuestionReader
-from ml_backend.serving.replies import Replies
 from ml_backend.targets.target import Target
 from ml_backend.verdict import judge
 from templates import Pack
@@ -166,7 +165,7 @@ class Clients:
 
 def questions_about(pack: Pack, texts: Sequence[str], predictors: Sequence[Target]) -> list[Question]:
     """Return a call for each text on which the versions differ, with the expected sentence of each version."""
-    reader, replies, found = QuestionReader(pack.spec), Replies(pack), []
+    reader, found = QuestionReader(pack.spec), []
     for number, text in enumerate(texts):
         call = predict(pack, writes(pack, text), task=number + 1)
         (question,) = reader.read(call).questions
@@ -175,8 +174,7 @@ def questions_about(pack: Pack, texts: Sequence[str], predictors: Sequence[Targe
         for predictor in predictors:
             said = [(predictor.version, predictor.predict([fields])[0])]
             verdict = judge(pack.spec, fields, said, question.target, now=datetime.now(UTC))
-            ((shown,),) = [one["value"]["text"] for one in replies.verdict(verdict, None)["result"]]
-            sentences[predictor.version] = shown
+            sentences[predictor.version] = _in_one_line(verdict.sentence(pack.spec))
         if len(set(sentences.values())) == len(predictors):
             found.append(Question(json.dumps(call).encode(), sentences))
     return found
@@ -258,8 +256,12 @@ def _checked(content: bytes, question: Question) -> tuple[str, bool]:
     version = result["model_version"]
     sentence = question.sentences.get(version)
     shown = result["result"][0]["value"]["text"][0] if result["result"] else ""
-    # The number of attempts may follow the sentence.
-    return version, sentence is not None and (shown == sentence or shown.startswith(f"{sentence} ("))
+    # Advice may come before the sentence, and the number of the attempt after it.
+    return version, sentence is not None and sentence in _in_one_line(shown)
+
+
+def _in_one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _p99(ordered: Sequence[float]) -> float:

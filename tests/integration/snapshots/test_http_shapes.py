@@ -175,6 +175,7 @@ def work_on_pages(site: WorkSite) -> None:
     page.state()
     page.put("/items/0/draft", {**page.written("A draft."), "active_ms": 100})
     page.post("/beat", {"active_ms": 200})
+    page.post("/instructions", {"version": page.setup["task"]["instructions_version"]})
     target = page.state()["items"][0]["target"]["name"]
     for number in range(5):
         page.post("/items/0/tries", page.written(f"This is {target}, number {number}."))
@@ -202,6 +203,7 @@ def work_on_pages(site: WorkSite) -> None:
     quiz.state()
     assert site.campaign.spec.quiz is not None
     right = [one.answer for one in site.campaign.spec.quiz.questions]
+    quiz.put("/quiz/draft", {"answers": [None, *right[1:]]})
     quiz.post("/quiz", {"answers": [1 - right[0], *right[1:]]})
     quiz.post("/quiz", {"answers": right})
     quiz.state()

@@ -39,6 +39,7 @@ PARTS = ("crowd", "crowd-trouble", "marketplace", "rounds", "validation", "label
 LONG_AGO = timedelta(days=40)
 # Commands that cannot run in a test of this size, and why.
 EXCEPTIONS = {
+    "task launch": "trains, and fills projects in Label Studio; test_launch.py reads its answer",
     "demo": "starts Label Studio and four more processes for minutes; tests/e2e/demo reads its answer",
 }
 
@@ -189,6 +190,12 @@ def test_task_commands(ask: Recorder, tmp_path: Path, monkeypatch: pytest.Monkey
     ask("templates render", "sentiment")
     ask("templates new", "--from", "sentiment", tmp_path / "moods")
     ask("templates check", "sentiment")
+    prompts = tmp_path / "prompts.csv"
+    prompts.write_text("prompt\nWrite about a bus.\nWrite about a train.\n", encoding="utf-8")
+    ask("templates fill", tmp_path / "moods", "--contexts", prompts)
+    ask("templates export", tmp_path / "moods", tmp_path / "moods.zip")
+    ask("templates import", tmp_path / "moods.zip", "--to", tmp_path / "packs", "--name", "feelings")
+    ask("templates diff", "sentiment", tmp_path / "packs" / "feelings")
     (tmp_path / "moods" / "seed.jsonl").write_text("nothing\n", encoding="utf-8")
     ask.error("error: a broken pack", "templates", "check", tmp_path / "moods")
     ask.error("error: an unknown task", "task", "show", "nothing")

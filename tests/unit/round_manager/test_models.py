@@ -13,7 +13,7 @@ NOUNS = {
     "qualification_grant", "block", "round_tally", "label_studio_link", "label_studio_task", "label_studio_annotation",
     "context_tally", "label_tally", "work_item", "gold_item", "gold_example", "gold_showing", "quiz_result",
     "training_job", "manager_step", "uncounted_vote", "data_token", "credited_span",
-    "known_text", "text_key", "page_address", "worker_group", "group_member", "round_group",
+    "known_text", "text_key", "instructions_read", "page_address", "worker_group", "group_member", "round_group",
 }  # fmt: skip
 
 

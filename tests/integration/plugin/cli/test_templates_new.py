@@ -68,12 +68,12 @@ def test_seed_rows_and_contexts_come_from_csv(outfox: Outfox, tone: Path, tmp_pa
 
 def test_a_renamed_label_needs_no_change_of_a_template(outfox: Outfox, copy_of: CopyOf) -> None:
     folder = copy_of("sentiment")
-    replace_in(folder / "task.yaml", "- name: positive\n    title: Positive", "- name: good\n    title: Good")
+    replace_in(folder / "task.yaml", "- name: positive\n    title: Positive", "- name: splendid\n    title: Splendid")
     ran = outfox("templates", "check", folder)
     # One mistake: the 400 rows that still have the old name.
     assert (ran.code, ran.err.count("\n"), "seed.jsonl:1: " in ran.err) == (2, 1, True)
     seed = folder / "seed.jsonl"
-    seed.write_text(seed.read_text(encoding="utf-8").replace('"positive"', '"good"'), encoding="utf-8")
+    seed.write_text(seed.read_text(encoding="utf-8").replace('"positive"', '"splendid"'), encoding="utf-8")
     found = codes(outfox, folder)
     expected = {(file, "text_of_other_task") for file in ("task.yaml", "create.xml", "validate.xml", "instructions.md")}
     assert found >= expected
@@ -86,7 +86,7 @@ def test_texts_and_a_base_model_of_another_language_are_pointed_out(outfox: Outf
     found = codes(outfox, folder)
     assert ("task.yaml", "base_model_language") in found
     assert {file for file, code in found if code == "language_differs"} == {
-        "task.yaml", "create.xml", "validate.xml", "instructions.md"
+        "task.yaml", "create.xml", "validate.xml", "instructions.md", "instructions.validate.md"
     }  # fmt: skip
 
 

@@ -59,6 +59,7 @@ INVALID_ROWS: list[InvalidRow] = [
     InvalidRow("ck_round_in_order", {"status": "'validating'", "validating_at": "(SELECT created_at FROM task)"},
             update=True),
     InvalidRow("ck_round_paused", DRAFT | {"paused_at": "created_at"}),
+    InvalidRow("ck_round_in_house", DRAFT | {"in_house": "2"}, sqlite_only=True),
     InvalidRow("ck_round_frozen", {"frozen_at": "opened_at", "archive_uri": "'x'", "archive_sha256": "spec_sha256"},
             update=True),
     InvalidRow("ck_round_archived", {"archive_sha256": "spec_sha256"}, update=True),
@@ -105,6 +106,7 @@ INVALID_ROWS: list[InvalidRow] = [
     # People
     *_columns("worker", "marketplace external_id", "''"),
     InvalidRow("uq_worker_marketplace_external_id", {}),
+    InvalidRow("ck_worker_simulated", {"external_id": "'another'", "simulated": "2"}, sqlite_only=True),
     *_columns("qualification", "marketplace name external_id", "''"),
     InvalidRow("uq_qualification_task_id_marketplace_name", {"external_id": "'Q2'"}),
     InvalidRow("uq_qualification_marketplace_external_id", {"name": "'x'"}),

@@ -146,6 +146,11 @@ def a_second_round_opens_beside_the_first(sample: SampleRows, session: Session) 
     draft.status, draft.opened_at = RoundStatus.OPEN, NOON
 
 
+@forbidden("guard_round_in_house")
+def an_open_round_becomes_in_house(_: SampleRows, session: Session) -> None:
+    session.execute(update(Round).where(Round.status == RoundStatus.OPEN).values(in_house=True))
+
+
 @forbidden("guard_round_terms")
 def the_rules_of_an_open_round_change(_: SampleRows, session: Session) -> None:
     session.execute(update(Round).values(spec={"name": "easier"}))

@@ -78,13 +78,13 @@ def test_several_models_judge_together_and_the_first_is_counted(store: Store) ->
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"label": "splendid"}, "the label is 'splendid'"),
-        ({"label": None}, "the label is None"),
+        ({"label": "splendid"}, "the label is “splendid”"),
+        ({"label": None}, "no label is chosen"),
         ({"answer": {"text": "x", "start": 0, "end": 1}}, "asks for a label"),
         ({"fields": {"text": ""}}, "is empty"),
         ({"fields": {"text": " \n "}}, "is empty"),
         ({"fields": {"text": "\u200b\u2060 \u00ad"}}, "is empty"),
-        ({"fields": {"text": "x" * 20_001}}, "20001 characters"),
+        ({"fields": {"text": "x" * 20_001}}, "20,001 characters"),
         ({"fields": {"text": "half \ud83d"}}, "lone surrogate"),
         ({"fields": {"text": "NUL \x00"}}, "NUL"),
         ({"fields": {"text": "fine", "feedback": "You fooled it"}}, "`feedback` is not a field"),
