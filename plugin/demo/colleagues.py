@@ -32,7 +32,7 @@ SECONDS_BETWEEN_VISITS = 2.0
 SECONDS_IN_IDLE_DEMO = 15.0
 SECONDS_BETWEEN_LOOKS = 1.0
 SECONDS_TO_STOP = 3.0
-# Colleagues look in turn, so what nobody was offered for this long is no longer there.
+# Colleagues look in turn: a HIT that none of them has seen for this long is gone.
 SECONDS_WITHOUT_CHECKS = 3 * SECONDS_BETWEEN_VISITS
 _log = logging.getLogger(__name__)
 
@@ -80,7 +80,7 @@ class RoundPace:
         """Return whether validation HITs have been offered long enough for a person to accept one."""
         with self._lock:
             now = self._now()
-            # Nobody was offered one for a while: this one is new.
+            # None was offered for a while: this one is new.
             if self._checks_seen is None or now - self._checks_seen > SECONDS_WITHOUT_CHECKS:
                 self._checks_since = now
             self._checks_seen = now
@@ -142,7 +142,7 @@ class Colleagues:
 
     def __exit__(self, *_error: object) -> None:
         self._stop.set()
-        # Whoever waits for an answer of a server that is about to stop is not waited for.
+        # A thread may wait for a server that is about to stop.
         deadline = time.monotonic() + SECONDS_TO_STOP
         for thread in self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))

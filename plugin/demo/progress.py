@@ -1,4 +1,4 @@
-"""Where the demo's round stands: its examples, whose they are, and what became of them."""
+"""The state of the demo's round: its examples with their authors, votes and bonuses."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -97,7 +97,7 @@ def _lines(ready: Ready) -> Iterator[str]:
     yield ""
     if ready.colleagues:
         yield f"{ready.colleagues} simulated colleagues (programs) write and validate beside you, and assume that you"
-        yield "wrote what you were asked for. Write an example, then watch here what becomes of it: it is"
+        yield "wrote what you were asked for. Write an example and watch its progress here: it is"
         yield "validated, on the marketplace its bonus is paid, and in about ten minutes the round ends, the"
         yield "model learns from it and the next round opens. To start without them: --no-crowd."
         yield ""

@@ -1,7 +1,6 @@
 """The first hour with the demo: a newcomer's own example is validated, paid and learned from, beside colleagues."""
 
 import os
-import re
 import subprocess
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -20,7 +19,6 @@ from tests.e2e.running_demo import PROGRAM, until
 from tests.e2e.visitor import Visitor
 
 MOST_EXAMPLES = 5
-VERDICT = re.compile("You fooled the model|Not fooled")
 
 
 def test_a_workers_example_is_validated_and_its_bonus_paid(shared_demo: SharedDemo, page: Page) -> None:
@@ -87,18 +85,14 @@ def write_in_label_studio(shared_demo: SharedDemo, page: Page) -> str:
     page.wait_for_load_state("networkidle")
     shown = page.locator(".outfox").inner_text()
     (target,) = [one.name for one in shared_demo.pack.spec.labels if f"reads as: {one.title}" in shown]
-    rng, box, said = Random(1), page.locator("textarea[name=text]"), ""
-    for _ in range(shared_demo.pack.spec.work.tries):
+    rng, box = Random(1), page.locator("textarea[name=text]")
+    for attempt in range(1, shared_demo.pack.spec.work.tries + 1):
         text = write(shown, target, rng, skill=1.0).text
         box.fill(text)
         box.press("Shift+Enter")
         box = page.locator("textarea[name^='text:']")
-        expect(page.locator(".verdict")).to_contain_text(VERDICT)
-        # It counts the attempts, so no two are the same.
-        expect(page.locator(".verdict")).not_to_have_text(said)
-        expect(box).to_have_value(text)
-        said = page.locator(".verdict").inner_text()
-        if "You fooled the model" in said:
+        expect(page.locator(".verdict")).to_contain_text(f"attempt {attempt} of")
+        if "You fooled the model" in page.locator(".verdict").inner_text():
             break
     page.get_by_role("button", name="Submit").click()
     return text
