@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import requests
@@ -135,13 +136,14 @@ Adapters = Callable[..., Adapter]
 
 @pytest.fixture(scope="session")
 def others(studio: Studio) -> list[int]:
-    """Return the ids of three users besides the owner."""
+    """Return the ids of three users besides the owner, other ones in each module of tests."""
     made = []
-    for number in range(3):
+    for _ in range(3):
+        name = f"worker-{uuid4().hex}"
         answer = requests.post(
             f"{studio.server.url}/api/users/",
             headers={"Authorization": f"Token {studio.server.token}"},
-            json={"email": f"worker{number}@example.com", "username": f"worker{number}"},
+            json={"email": f"{name}@example.com", "username": name},
             timeout=30,
         )
         answer.raise_for_status()
