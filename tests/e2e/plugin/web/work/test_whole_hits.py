@@ -40,7 +40,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory, teach: Teach) -> Iterator[Wo
             model=teach(TASK),
             contexts=8,
             validation={"policy": "adaptive", "first_votes": 3, "gold_rate": 0.0},
-            work={"validations_per_hit": 1},
+            work={"validations_per_hit": 1, "empty_hits_per_day": 0},
         )
         yield stage
 
