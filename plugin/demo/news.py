@@ -97,7 +97,8 @@ class News:
             self._ended_at = self._now()
         if state.status is not RoundStatus.VALIDATING:
             self._ended_at = None
-        if self._ended_at is not None and self._now() - self._ended_at > SECONDS_TO_END:
+        is_late = self._ended_at is not None and self._now() - self._ended_at > SECONDS_TO_END
+        if is_late and state.waits_for:
             self._ended_at = None
             yield f"Round {number} still waits: {'; '.join(state.waits_for[:MOST_REASONS])}."
         if state.frozen and not known.frozen:

@@ -76,7 +76,8 @@ def round_state(context: ServiceContext, task: str) -> RoundState:
         versions=found.versions,
         frozen=found.round.frozen_at is not None,
         bonus_cents=spec_of(found.round).pay.fooled_bonus_cents,
-        waits_for=tuple(one.text for one in overview.waits_for),
+        # What the manager does next by itself is left out.
+        waits_for=tuple(one.text for one in overview.waits_for if one.hint is None or one.hint.action != "run_manager"),
         examples=tuple(examples_of(context, task, number)),
     )
 

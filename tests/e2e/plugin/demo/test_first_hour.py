@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from random import Random
@@ -15,6 +14,7 @@ from plugin.simulation.sentences import write
 from plugin.simulation.worker import make_profiles
 from round_manager.models import RoundStatus
 from tests.e2e.plugin.demo.conftest import SharedDemo
+from tests.e2e.plugin.labelstudio.conftest import submit
 from tests.e2e.running_demo import PROGRAM, until
 from tests.e2e.visitor import Visitor
 
@@ -41,11 +41,10 @@ def test_a_workers_example_is_validated_and_its_bonus_paid(shared_demo: SharedDe
 
 
 def test_the_owners_example_is_in_the_round_that_the_next_model_learns_from(
-    shared_demo: SharedDemo, page: Page, screenshot: Callable[[str], Path]
+    shared_demo: SharedDemo, page: Page
 ) -> None:
     shared_demo.log_in(page)
     text = write_in_label_studio(shared_demo, page)
-    screenshot("demo-owner")
     own = shared_demo.decided(text)
     following = shared_demo.wait(lambda state: state.number > own.round and state.status is RoundStatus.OPEN)
     until(lambda: f"Round {own.round + 1} is open against" in shared_demo.running.said)
@@ -94,5 +93,5 @@ def write_in_label_studio(shared_demo: SharedDemo, page: Page) -> str:
         expect(page.locator(".verdict")).to_contain_text(f"attempt {attempt} of")
         if "You fooled the model" in page.locator(".verdict").inner_text():
             break
-    page.get_by_role("button", name="Submit").click()
+    submit(page)
     return text
