@@ -166,7 +166,9 @@ def work_and_fooling_examples_are_paid_once(books: Books) -> Iterator[str]:
     if rewards != approved:
         yield f"rewards {rewards - approved} are too many, and {approved - rewards} are missing"
     is_new = Example.duplicate.is_(None)
-    wanted = select(Example.id).where(Example.status == ExampleStatus.VERIFIED, Example.fooled, is_new)
+    # Work in Label Studio is not paid.
+    on_page = Example.session_id.is_not(None)
+    wanted = select(Example.id).where(Example.status == ExampleStatus.VERIFIED, Example.fooled, is_new, on_page)
     deserved, bonuses = Counter(books.ours.scalars(wanted)), Counter(one.example_id for one in paid if one.example_id)
     if bonuses != deserved:
         yield f"bonuses {bonuses - deserved} are too many, and {deserved - bonuses} are missing"
@@ -229,13 +231,18 @@ def the_newest_accepted_model_answers(books: Books) -> Iterator[str]:
 
 
 def no_example_or_vote_is_lost_or_doubled(books: Books) -> Iterator[str]:
-    """Check that each confirmed page has one example or vote per item; gold questions do not count as votes."""
+    """Check that each confirmed page has one example or vote per item; gold questions do not count as votes.
+
+    Examples and votes of Label Studio have no page.
+    """
     items = select(WorkItem.session_id, WorkItem.item).join(WorkSession, WorkSession.id == WorkItem.session_id)
     confirmed = items.where(WorkSession.status == SessionStatus.CONFIRMED)
     judged = (WorkItem.example_id.is_not(None), WorkItem.judgement.is_not(None), WorkItem.expected_label.is_(None))
+    examples = select(Example.session_id, Example.item).where(Example.session_id.is_not(None))
+    votes = select(Vote.session_id, Vote.item).where(Vote.session_id.is_not(None))
     pages = {
-        "example": (confirmed.where(WorkItem.context_id.is_not(None)), select(Example.session_id, Example.item)),
-        "vote": (confirmed.where(*judged), select(Vote.session_id, Vote.item)),
+        "example": (confirmed.where(WorkItem.context_id.is_not(None)), examples),
+        "vote": (confirmed.where(*judged), votes),
     }
     for name, (wanted, stored) in pages.items():
         due, there = (Counter(map(tuple, books.ours.execute(one))) for one in (wanted, stored))
