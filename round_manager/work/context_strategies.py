@@ -188,12 +188,12 @@ def _ranked_contexts(
 
 @contextmanager
 def _index_order(session: Session) -> Iterator[None]:
-    """Keep PostgreSQL from sorting a whole level, whatever its statistics say: the indexes have the order already."""
+    """Keep PostgreSQL from sorting or scanning all of a table, whatever its statistics say: the indexes fit already."""
     if session.get_bind().dialect.name != "postgresql":
         yield
         return
-    settings = ("enable_sort", "enable_incremental_sort")
-    # Local to the transaction; the caller's next statements may sort again.
+    settings = ("enable_sort", "enable_incremental_sort", "enable_seqscan")
+    # Local to the transaction; the caller's next statements may do both again.
     session.execute(select(*(func.set_config(name, "off", True) for name in settings)))
     yield
     session.execute(select(*(func.set_config(name, "on", True) for name in settings)))
@@ -227,8 +227,12 @@ def _level_queries(strategy: str) -> _LevelQueries:
     between = tuple_(*index) > tuple_(*start, _number("after")), tuple_(*index) < tuple_(*start, _number("below"))
     within = select(order, ContextTally.context_id).where(handed_out, *between).order_by(*index)
     within = within.limit(bindparam("most"))
-    # Leases are counted, not joined: PostgreSQL then uses their index.
-    leases = select(func.count()).where(Lease.context_id == ContextTally.context_id, is_live(bindparam("now")))
+    # Leases are counted, not joined, and no index has this form of their time: what is left is the index of a context's
+    # leases. By the index of their times, PostgreSQL would read all of them for each context.
+    is_unexpired = func.coalesce(Lease.expires_at, bindparam("now")) > bindparam("now")
+    leases = select(func.count()).where(
+        Lease.context_id == ContextTally.context_id, Lease.ended_at.is_(None), is_unexpired
+    )
     place, context_id = within.subquery().c
     key = _sort_key(context_id, _number("times"), _number("plus")) if is_drawn else place
     sample = select(place, context_id, func.max(place).over(), func.count().over()).order_by(key)

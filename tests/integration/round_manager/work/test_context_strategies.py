@@ -52,6 +52,8 @@ def test_no_query_scans_all_contexts(campaign: Campaign, statistics: str) -> Non
                 plans = [_plan(session, statement, values) for statement, values, _ in asked]
                 assert [plan for plan in plans if WALKS.search(plan)] == [], strategy
             else:
+                # In a page or two, all leases would be read as cheaply as one.
+                session.execute(text("ANALYZE lease"))
                 if statistics == "missing":
                     session.execute(text("DELETE FROM pg_statistic WHERE starelid = 'context_tally'::regclass"))
                 most = max(_rows_read(session, *one) for one in asked)
