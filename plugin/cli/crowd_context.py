@@ -64,7 +64,9 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise ConfirmationRequired("not a terminal; pass --yes, or --dry-run to see what would happen")
+        has_dry_run = any(one.name == "dry_run" for one in click.get_current_context().command.params)
+        also = ", or --dry-run to see what would happen" if has_dry_run else ""
+        raise ConfirmationRequired(f"not a terminal; pass --yes{also}")
     click.confirm(question, abort=True, err=True)
 
 

@@ -99,5 +99,7 @@ def test_a_launch_for_the_crowd_asks_before_it_trains(
 ) -> None:
     assert studio
     with servers(monkeypatch):
-        assert outfox("task", "launch", "sentiment", "--json").failure == (2, "confirmation_required")
+        refused = outfox("task", "launch", "sentiment", "--json")
+        assert refused.failure == (2, "confirmation_required")
+        assert "--dry-run" not in refused.err, "the command has no such option"
     assert not models.exists()
