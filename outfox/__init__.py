@@ -26,7 +26,7 @@ A row of `load` is an example: the fields of its task, the target (`label`, or `
 that the author saw (`model`, `prediction`, `confidence`, `fooled`, and every model's verdict in `verdicts`), `status`,
 the label that people agreed on (`gold_label`), `split` (train or held_out, for verified examples only), the raw
 `votes`, the author and the times. Workers appear under pseudonyms, the same for authors and validators of one task.
-docs/rounds-data.md describes every column.
+docs/data-columns.md describes every column.
 """
 
 from collections.abc import Iterator
@@ -202,8 +202,9 @@ def export(
 
     `data` is a DataFrame that `load` returned, or a task's name with `path` or `url`. The forms `anli`, `squad` and
     `dynasent` have one file per split, with the keys of those data sets; `datasets` is a folder that Hugging Face's
-    `datasets.load_dataset` reads, with all columns. Either all files are written or nothing changes; other files in an
-    existing folder stay. `rounds` and `verify` apply to a task's name, as in `load`.
+    `datasets.load_dataset` reads, with all columns. Each has a data card, README.md, which is the last of the files.
+    Either all files are written or nothing changes; other files in an existing folder stay. `rounds` and `verify` apply
+    to a task's name, as in `load`.
     """
     checked_form, folder = checked_target(form, to)
     if isinstance(data, str):

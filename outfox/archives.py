@@ -15,6 +15,12 @@ from outfox.errors import DataCorrupt, DataNotFound, DataUnreadable
 MANIFEST = "manifest.json"
 FORMAT = 1
 TABLES = ("examples", "votes", "attempts", "contexts", "models")
+# What a data card says about a round, from its manifest and from the task as it was when the round opened.
+ROUND_FACTS = ("round", "opened_at", "closed_at", "models", "examples", "splits", "withheld", "written_by", "sha256")
+SPEC_FACTS = (
+    "title", "description", "languages", "author", "licence", "data_licence", "labels", "fields", "fooled", "work",
+    "validation",
+)  # fmt: skip
 COPY_AGAIN = "copy the archive again"
 
 
@@ -133,11 +139,23 @@ def task_facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def round_facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a data card says about the round; older archives do not state everything."""
+    spec = manifest["spec"]
+    facts = {name: manifest.get(name) for name in ROUND_FACTS}
+    rows = manifest["files"]["examples.parquet"].get("rows")
+    return {**facts, "rows": rows, "spec": {name: spec.get(name) for name in SPEC_FACTS}}
+
+
 def read_manifest(file: Path, remedy: str, address: str = "") -> dict[str, Any]:
-    """Read an archive's manifest and check everything that is used later: an archive can come from anywhere."""
+    """Read an archive's manifest and check everything that is used later: an archive can come from anywhere.
+
+    Its own hash, which identifies the archive, is added as `sha256`.
+    """
     name = address or str(file)
     try:
-        manifest: dict[str, Any] = json.loads(file.read_bytes())
+        content = file.read_bytes()
+        manifest: dict[str, Any] = json.loads(content)
         known = manifest["format"] == FORMAT
     except OSError as error:
         raise DataUnreadable(f"cannot read {name}{reason(error)}; {remedy}") from error
@@ -151,11 +169,11 @@ def read_manifest(file: Path, remedy: str, address: str = "") -> dict[str, Any]:
         valid = _has_valid_values(manifest)
     except KeyError as error:
         raise DataCorrupt(f"{name} {missing(error, 'key')}; {remedy}") from error
-    except (TypeError, AttributeError) as error:
+    except (TypeError, AttributeError, RecursionError) as error:
         raise DataCorrupt(f"{name} does not have the structure of a manifest; {remedy}") from error
     if not valid:
         raise DataCorrupt(f"{name} has invalid values; {remedy}")
-    return manifest
+    return manifest | {"sha256": hashlib.sha256(content).hexdigest()}
 
 
 def _has_valid_values(manifest: Mapping[str, Any]) -> bool:
@@ -164,6 +182,8 @@ def _has_valid_values(manifest: Mapping[str, Any]) -> bool:
     texts = [manifest["task"], manifest["kind"], *(entry["sha256"] for entry in entries)]
     texts += [name for key in ("labels", "inputs", "contexts", "reasons") for name in facts[key]]
     numbers = [manifest["round"], *(entry["size"] for entry in entries)]
+    # Frames keep these as text, so it must be possible to write them.
+    json.dumps(round_facts(manifest))
     return all(isinstance(text, str) for text in texts) and all(type(number) is int for number in numbers)
 
 

@@ -1,4 +1,4 @@
-"""Examples as files in the form of a known data set: each form writes one file per split.
+"""Examples as files in the form of a known data set: each form writes one file per split, and a data card.
 
 A folder gets all files of an export, or none.
 """
@@ -20,6 +20,8 @@ import pyarrow.compute
 from pyarrow import parquet
 
 from outfox.arguments import checked_folder, missing, quoted, reason
+from outfox.columns import OWN_COLUMNS
+from outfox.data_card import NAME, data_card
 from outfox.errors import ExportNotWritten, InvalidArgument, NotExportable
 from outfox.frames import ATTRS, VALUE_ERRORS, schema_from_text
 
@@ -28,15 +30,6 @@ SPLIT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NLI_LETTERS = {"entailment": "e", "neutral": "n", "contradiction": "c"}
 # Validators of DynaSent can choose it; models cannot predict it.
 MIXED = "mixed"
-# The columns that every archive has. A task's field with such a name is in the column `field_…`.
-OWN_COLUMNS = frozenset(
-    {
-        "id", "round", "context", "author", "status", "split", "label", "answer", "answer_start", "gold_label",
-        "gold_answer", "gold_answer_start", "model", "prediction", "confidence", "fooled", "verdicts", "judged_at",
-        "votes", "tries", "active_ms", "source", "submitted_at", "decided_at", "example", "worker", "flag",
-        "comment", "voted_at", "number", "latency_us", "asked_at",
-    }
-)  # fmt: skip
 
 
 def checked_target(form: Any, to: Any) -> tuple[str, Path]:
@@ -50,11 +43,15 @@ def export_frame(frame: pd.DataFrame, form: str, folder: Path) -> list[Path]:
     """Write all rows that have a split into the folder, and return the files."""
     about = frame.attrs.get(ATTRS)
     if not isinstance(about, dict):
-        raise NotExportable("this DataFrame does not know its task; export one that `outfox.load` returned")
+        remedy = "export one that `outfox.load` returned, with all rounds at once"
+        raise NotExportable(f"this DataFrame does not know its task; {remedy}")
     try:
         rows = _rows_with_split(frame, about)
         with all_or_nothing(folder) as draft:
             files = FORMS[form](rows, about, draft)
+            card = data_card(form, about, frame, rows, files)
+            files.append(draft / NAME)
+            files[-1].write_text(card, encoding="utf-8")
     except KeyError as error:
         raise NotExportable(f"this DataFrame {missing(error, 'column')}; export one with all columns") from error
     except OSError as error:
@@ -235,10 +232,7 @@ def _export_datasets(frame: pd.DataFrame, about: dict[str, Any], folder: Path) -
     for split in sorted(frame["split"].unique()):
         files.append(folder / f"{split}.parquet")
         parquet.write_table(table.filter(pa.compute.equal(table["split"], split)), files[-1])
-    listed = "".join(f"      - split: {file.stem}\n        path: {file.name}\n" for file in files)
-    card = f"---\nconfigs:\n  - config_name: default\n    data_files:\n{listed}---\n\n# {about['task']}\n"
-    (folder / "README.md").write_text(card, encoding="utf-8")
-    return [*files, folder / "README.md"]
+    return files
 
 
 def _arrow_column(column: pd.Series, schema: pa.Schema) -> pa.Array | pa.ChunkedArray:

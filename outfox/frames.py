@@ -1,6 +1,7 @@
 """Tables of frozen rounds as DataFrames."""
 
 import base64
+import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 from pyarrow import parquet
 
-from outfox.archives import RoundFiles
+from outfox.archives import RoundFiles, round_facts
 from outfox.arguments import quoted
 from outfox.errors import DataCorrupt, DataNotFound
 
@@ -36,7 +37,7 @@ def read_table(table: str, rounds: Sequence[RoundFiles], columns: list[str] | No
             frames.append(_to_frame(parquet.read_table(path, columns=names, partitioning=None), names))
             schemas.append(file.schema_arrow)
     frame = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
-    frame.attrs[ATTRS] = rounds[-1].about | _schema_as_text(schemas)
+    frame.attrs[ATTRS] = rounds[-1].about | _schema_as_text(schemas) | _rounds_as_text(rounds)
     return frame
 
 
@@ -44,13 +45,14 @@ def read_chunks(
     table: str, rounds: Sequence[RoundFiles], columns: list[str] | None, chunk: int, *, verify: bool
 ) -> Iterator[pd.DataFrame]:
     """Return the same rows in frames of at most `chunk` rows."""
+    facts = _rounds_as_text(rounds)
     for one in rounds:
         with _open_table(table, one, columns, verify=verify) as (_, file, names):
             # Arrow limits the batch size; there are never more rows than those of the file.
             size = max(1, min(chunk, file.metadata.num_rows))
             for batch in file.iter_batches(batch_size=size, columns=names):
                 frame = _to_frame(pa.Table.from_batches([batch]), names)
-                frame.attrs[ATTRS] = one.about | _schema_as_text([file.schema_arrow])
+                frame.attrs[ATTRS] = one.about | _schema_as_text([file.schema_arrow]) | facts
                 yield frame
 
 
@@ -121,6 +123,11 @@ def _schema_as_text(schemas: Sequence[pa.Schema]) -> dict[str, str]:
     except (pa.ArrowTypeError, pa.ArrowInvalid):  # A column had another meaning in an earlier round.
         schema = schemas[-1]
     return {"schema": base64.b64encode(schema.remove_metadata().serialize()).decode()}
+
+
+def _rounds_as_text(rounds: Sequence[RoundFiles]) -> dict[str, str]:
+    """Return what data cards say about the rounds as text, which pandas copies at no cost with every new frame."""
+    return {"rounds": json.dumps([round_facts(one.manifest) for one in rounds])}
 
 
 def schema_from_text(text: str) -> pa.Schema:

@@ -1,4 +1,4 @@
-"""A task's frozen rounds, opened once and read in several ways, and the metrics of a round."""
+"""A task's frozen rounds, opened once and read in several ways."""
 
 import json
 from collections.abc import Iterator
@@ -12,13 +12,11 @@ from outfox.archives import ArchiveFolder, RoundSource, open_rounds
 from outfox.errors import InvalidArgument
 from outfox.exports import checked_target, export_frame
 from outfox.frames import read_chunks, read_table, values_of
+from outfox.round_metrics import round_metrics
 
 # The columns of `models` that contain JSON.
 MODEL_JSON = ("files", "data", "settings", "metrics")
 COLUMNS = ["round", "status", "fooled", "split", "author", "tries", "active_ms"]
-# The marketplace never confirmed the first; the second must not be used.
-NOT_COLLECTED = ("unconfirmed", "withdrawn")
-Z95 = 1.959963984540054
 
 
 class TaskData:
@@ -111,33 +109,3 @@ def open_task_data(
     from outfox.server import ArchiveServer
 
     return TaskData(name, ArchiveServer(url, token, cache_bytes), numbers, verify=checked)
-
-
-def round_metrics(examples: pd.DataFrame) -> dict[str, Any]:
-    """Return the metrics of one round's examples."""
-    collected = examples[~examples["status"].isin(NOT_COLLECTED)]
-    fooled = collected[collected["fooled"]]
-    verified = fooled[fooled["status"] == "verified"]
-    row: dict[str, Any] = {"collected": len(collected), "fooled": len(fooled), "verified_fooling": len(verified)}
-    for name, count in (("mer", len(fooled)), ("vmer", len(verified))):
-        row[name], row[f"{name}_low"], row[f"{name}_high"] = _wilson_interval(count, len(collected))
-    row["example_tries_per_fool"] = _ratio(collected["tries"].sum(), len(fooled))
-    # If the time of one example is unknown, so is the sum.
-    seconds = collected["active_ms"].sum(skipna=False) / 1_000
-    row["author_seconds_per_verified"] = float("nan") if pd.isna(seconds) else _ratio(seconds, len(verified))
-    row["authors"] = collected["author"].nunique()
-    return row | {split: int((examples["split"] == split).sum()) for split in ("train", "held_out")}
-
-
-def _wilson_interval(count: int, total: int) -> tuple[float, float, float]:
-    """Return a proportion and its 95 % Wilson score interval."""
-    if total == 0:
-        return float("nan"), 0.0, 1.0
-    share, z2 = count / total, Z95**2 / total
-    middle = (share + z2 / 2) / (1 + z2)
-    half = (Z95 / (1 + z2)) * ((share * (1 - share) + z2 / 4) / total) ** 0.5
-    return share, max(0.0, middle - half), min(1.0, middle + half)
-
-
-def _ratio(total: float, count: int) -> float:
-    return float(total) / count if count else float("nan")

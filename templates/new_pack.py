@@ -81,6 +81,7 @@ def _settings(name: str, wanted: NewPack) -> str:
         "version": "version: '1'\n",
         "author": "",
         "licence": "",
+        "data_licence": "",
         "title": f"title: {_quoted(title)}\n",
         "description": "description: "
         + _quoted(f"Write {a_text} with the label that you are asked for, so that the model reads it wrong and other "

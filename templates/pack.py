@@ -168,10 +168,11 @@ def find_pack(name: str, own_folder: Path | None = None) -> Pack:
 def copy_pack(source: Pack, folder: Path) -> Pack:
     """Copy a pack to a new folder, whose name becomes the task's name; an error leaves nothing behind.
 
-    The copy has a budget of zero, so that trying it costs nothing.
+    The copy has a budget of zero, so that trying it costs nothing, and no author yet.
     """
     files = {name: (source.folder / name).read_text(encoding="utf-8-sig") for name in pack_files(source.folder)}
     settings = re.sub(r"(?m)^name:.*$", f"name: {folder.name}", files["task.yaml"], count=1)
+    settings = re.sub(r"(?m)^author:.*\n", "", settings, count=1)
     settings = re.sub(r"(?m)^(\s+(?:round|task)_cents:)\s*\d+", r"\1 0", settings)
     return write_pack(folder, {**files, "task.yaml": settings})
 

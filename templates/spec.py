@@ -189,6 +189,11 @@ class TaskSpec(Section):
     licence: Annotated[Text, Field(max_length=100)] = Field(
         "", description="the licence under which others may use the pack, for example `Apache-2.0`"
     )
+    data_licence: Annotated[Text, Field(max_length=100)] = Field(
+        "",
+        description="the licence under which others may use what is collected, for example `CC-BY-4.0`; archives and "
+        "the data cards of exports state it",
+    )
     title: Sentence = Field(description="the task's title as workers read it")
     description: Sentence = Field(description="one or two sentences that say what workers do")
     languages: tuple[Annotated[str, Field(pattern=r"^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$")], ...] = Field(

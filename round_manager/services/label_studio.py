@@ -24,6 +24,9 @@ from templates import Pack, load_pack
 
 # No project shows these, and the demo has its own terms.
 IGNORED_TERMS: dict[str, bool | set[str]] = {
+    "author": True,
+    "licence": True,
+    "data_licence": True,
     "rounds": True,
     "validation": {"sample_non_fooling"},
     "work": {"create_minutes", "label_studio_minutes", "quiz_minutes", "validate_minutes"},

@@ -10,11 +10,17 @@ import pytest
 from pyarrow import parquet
 
 import outfox
-from outfox.exports import OWN_COLUMNS
+from outfox.columns import OWN_COLUMNS
 from templates.spec import COLUMNS
 from tests.fakes.disk import full_disk
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
+
+
+def data_files(made: list[Path]) -> list[Path]:
+    """Return the files of an export without its data card, which is the last one."""
+    assert made[-1].name == "README.md"
+    return made[:-1]
 
 
 def lines(file: Path) -> list[dict[str, Any]]:
@@ -54,7 +60,7 @@ def _kinds(value: Any, path: str) -> Iterator[tuple[str, str]]:
 
 
 def test_anli_rows_have_premise_hypothesis_and_the_first_letter_of_the_label(archives: Path, tmp_path: Path) -> None:
-    made = outfox.export("nli", "anli", tmp_path, path=archives)
+    made = data_files(outfox.export("nli", "anli", tmp_path, path=archives))
     rows = [row for file in made for row in lines(file)]
     assert [file.name for file in made] == ["held_out.jsonl", "train.jsonl"]
     assert len(rows) == 25
@@ -73,7 +79,7 @@ def test_a_label_that_anli_does_not_have_is_refused(archives: Path, tmp_path: Pa
 
 def test_dynasent_rows_list_the_voters_of_each_label(archives: Path, tmp_path: Path) -> None:
     df = outfox.load("sentiment", rounds=1, path=archives)
-    rows = {row["text_id"]: row for file in outfox.export(df, "dynasent", tmp_path) for row in lines(file)}
+    rows = {row["text_id"]: row for file in data_files(outfox.export(df, "dynasent", tmp_path)) for row in lines(file)}
     example = df.iloc[3]
     row = rows[example["id"]]
     assert (row["sentence"], row["gold_label"]) == (example["text"], "negative")
@@ -92,14 +98,14 @@ def test_missing_values_are_null_and_never_nan(archives: Path, tmp_path: Path) -
     df = outfox.load("sentiment", rounds=1, path=archives)
     df["prompt"] = float("nan")
     df["prediction"] = df["prediction"].where(df.index % 2 == 0)
-    rows = [row for file in outfox.export(df, "dynasent", tmp_path) for row in lines(file)]
+    rows = [row for file in data_files(outfox.export(df, "dynasent", tmp_path)) for row in lines(file)]
     assert {(row["has_prompt"], row["prompt_data"]) for row in rows} == {(False, None)}
     assert None in {row["model_1_label"] for row in rows}
 
 
 def test_dynasent_files_have_the_keys_and_types_of_the_original(archives: Path, tmp_path: Path) -> None:
     real = shapes(lines(real_file("dynasent-v1.1-round02-dynabench-dev.jsonl")))
-    made = outfox.export("sentiment", "dynasent", tmp_path, path=archives)
+    made = data_files(outfox.export("sentiment", "dynasent", tmp_path, path=archives))
     ours = shapes([row for file in made for row in lines(file)])
     assert ours.pop("round") == {"int"}
     # A context has no rating; all other types are equal.
@@ -117,7 +123,7 @@ def test_dynasent_files_have_the_keys_and_types_of_the_original(archives: Path, 
 
 
 def test_squad_answers_are_at_their_position_in_the_passage(archives: Path, tmp_path: Path) -> None:
-    made = outfox.export("qa", "squad", tmp_path, path=archives)
+    made = data_files(outfox.export("qa", "squad", tmp_path, path=archives))
     paragraphs = [
         paragraph
         for file in made
@@ -133,7 +139,7 @@ def test_squad_answers_are_at_their_position_in_the_passage(archives: Path, tmp_
 
 def test_squad_files_have_the_keys_and_types_of_the_original(archives: Path, tmp_path: Path) -> None:
     real = shapes([json.loads(real_file("xquad.en.json").read_text("utf-8"))])
-    made = outfox.export("qa", "squad", tmp_path, path=archives)
+    made = data_files(outfox.export("qa", "squad", tmp_path, path=archives))
     assert shapes([json.loads(file.read_text("utf-8")) for file in made]) == real
 
 
@@ -157,7 +163,7 @@ def test_datasets_files_have_the_archives_types_even_for_empty_columns(archives:
     df = df.assign(votes=[[] for _ in df.index], why_right=None, mine=1)
     made = outfox.export(df, "datasets", tmp_path)
     archive = parquet.read_schema(archives / "sentiment" / "round-1" / "examples.parquet")
-    for file in made[:-1]:
+    for file in data_files(made):
         found = parquet.read_schema(file)
         assert found.remove(found.get_field_index("mine")).equals(archive)
 
@@ -351,7 +357,7 @@ def test_a_field_is_read_from_its_own_column(
     df = outfox.load("sentiment", path=archives).rename(columns={"text": "written"})
     df[column], df[other] = df["written"], "another column"
     df.attrs["outfox"] = {**df.attrs["outfox"], "inputs": [field]}
-    rows = [row for file in outfox.export(df, "dynasent", tmp_path) for row in lines(file)]
+    rows = [row for file in data_files(outfox.export(df, "dynasent", tmp_path)) for row in lines(file)]
     assert "another column" not in {row["sentence"] for row in rows}
 
 

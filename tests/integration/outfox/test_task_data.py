@@ -32,7 +32,7 @@ def test_an_open_task_reads_what_the_functions_read(place: dict[str, Any]) -> No
 def test_an_open_task_exports_its_rounds(archives: Path, tmp_path: Path) -> None:
     files = outfox.open("sentiment", path=archives, rounds=1).export("dynasent", tmp_path / "opened")
     outfox.export("sentiment", "dynasent", tmp_path / "named", rounds=1, path=archives)
-    assert [file.name for file in files] == ["held_out.jsonl", "train.jsonl"]
+    assert [file.name for file in files] == ["held_out.jsonl", "train.jsonl", "README.md"]
     for file in files:
         assert file.read_bytes() == (tmp_path / "named" / file.name).read_bytes()
 

@@ -354,7 +354,8 @@ def test_a_copy_has_the_name_of_its_folder_and_replaces_nothing(tmp_path: Path) 
     source = find_pack("sentiment")
     copied = copy_pack(source, tmp_path / "moods").spec
     unpaid = source.spec.budget.model_copy(update={"round_cents": 0, "task_cents": 0})
-    assert copied == source.spec.model_copy(update={"name": "moods", "budget": unpaid})
+    assert (source.spec.author, source.spec.licence) == ("Outfox", "Apache-2.0")
+    assert copied == source.spec.model_copy(update={"name": "moods", "author": "", "budget": unpaid})
     with pytest.raises(PackExists):
         copy_pack(source, tmp_path / "moods")
     with pytest.raises(InvalidPackName):

@@ -55,7 +55,7 @@ def problems(folder: Path) -> str:
             " title: `a` is not a language code",
         ),
         ("title: Fool the sentiment model", f"title: {'x' * 2_001}", " title: has 2,001 characters, at most 2,000"),
-        ("title: Fool the sentiment model", "title: It: a task", "task.yaml:3: is not valid YAML: one colon too many"),
+        ("title: Fool the sentiment model", "title: It: a task", "task.yaml:5: is not valid YAML: one colon too many"),
         ("title: Fool the sentiment model", "\ttitle: x", "is not valid YAML: a tab"),
         ("languages: [en]", "languages: en", " languages: is `en` and must be a list"),
         ("languages: [en]", "languages: [5]", " languages.0: is 5 "),

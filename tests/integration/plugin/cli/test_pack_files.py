@@ -22,7 +22,11 @@ CopyOf = Callable[[str], Path]
 def shared(outfox: Outfox, copy_of: CopyOf, tmp_path: Path) -> Path:
     """The sentiment pack, exported."""
     folder = copy_of("sentiment")
-    replace_in(folder / "task.yaml", "title:", "version: '1.2'\nauthor: Ada\nlicence: CC-BY-4.0\ntitle:")
+    replace_in(
+        folder / "task.yaml",
+        "author: Outfox\nlicence: Apache-2.0\n",
+        "version: '1.2'\nauthor: Ada\nlicence: CC-BY-4.0\n",
+    )
     file = tmp_path / "sentiment.zip"
     ran = outfox("templates", "export", folder, file)
     assert ran.code == 0, ran.err
