@@ -9,7 +9,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -101,19 +101,6 @@ class RunningDemo:
                 self._process.wait()
                 self.start()
         return True
-
-    @contextmanager
-    def resting(self) -> Iterator[None]:
-        """Pause the demo's own process, and with it the simulated crowd, until the end of the block."""
-        with self._lock:
-            pid = self._process.pid
-            self._process.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            # If the process was killed meanwhile, another one has been started.
-            with self._lock, suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
 
     def ended(self) -> int | None:
         """Return its exit code; None while it runs or restarts."""

@@ -8,20 +8,15 @@ from random import Random
 
 import pytest
 import requests
-from playwright.sync_api import Page
 
 import outfox as researcher
-from plugin.demo.demo import demo_pack
 from plugin.server_process import free_port
-from plugin.simulation.sentences import SimulationRecord
-from plugin.simulation.worker import make_profiles
 from round_manager.models import RoundStatus
 from tests.conftest import Outfox
 from tests.e2e.end_state import broken_promises
 from tests.e2e.killer import Killer, at_large
 from tests.e2e.plugin.demo.conftest import EXAMPLES, SharedDemo
 from tests.e2e.running_demo import RunningDemo, about, is_up, running_demo, until
-from tests.e2e.visitor import Visitor
 
 SECONDS_TO_PLAY = 900
 WORKERS = 7
@@ -39,25 +34,20 @@ def seed() -> int:
 
 @pytest.mark.ends_demo
 def test_after_ctrl_c_a_simulated_crowd_goes_on_and_finishes_a_round_despite_kills(
-    shared_demo: SharedDemo, page: Page, seed: int
+    shared_demo: SharedDemo, seed: int
 ) -> None:
     home, rounds = shared_demo.home, _end(shared_demo)
     size = ("--rounds", rounds, "--examples", EXAMPLES, "--workers", WORKERS, "--mode", "head")
     with running_demo(home, shared_demo.port, "--simulate", *size, "--until-ready") as demo:
-        visitor = _visitor(demo, page)
-        visitor.take_quiz()
         until(lambda: demo.is_playing)
         _look_around(demo, shared_demo.port)
         killer = Killer(demo, Random(seed))
         with at_large(killer, lambda: killer.kill_each_once(KILLED, lambda: demo.is_playing)):
-            text = visitor.write()
-            assert visitor.check() > 0
-            visitor.leave()
             until(lambda: demo.ended() is not None, SECONDS_TO_PLAY)
         assert demo.ended() == 0, demo.said
     assert {name for name, _ in killer.killed} == set(KILLED), killer.killed
     assert broken_promises(home, rounds=rounds) == [], killer.killed
-    _check_report(demo, text, rounds)
+    _check_report(demo, rounds)
     for name in ("label_studio_url", "ml_backend_url", "web_url", "crowd_url"):
         assert not is_up(demo.addresses[name])
 
@@ -98,25 +88,6 @@ def _end(shared_demo: SharedDemo) -> int:
     return state.number
 
 
-def _visitor(demo: RunningDemo, page: Page) -> Visitor:
-    """A person who was invited as soon as there was a marketplace, before the simulated crowd is there."""
-
-    def has_marketplace() -> bool:
-        assert demo.ended() is None, demo.said
-        return demo.config.is_file() and is_up(demo.addresses["crowd_url"])
-
-    until(has_marketplace)
-    (invited,) = about(demo.config, "marketplace", "invite", "Ada")
-    pack = demo_pack(EXAMPLES, demo.home / "templates")
-    notes = demo.home / "simulation.jsonl"
-    (person,) = make_profiles(1, "a person")
-
-    def reading(text: str) -> str:
-        return SimulationRecord(notes, pack).reading(text)
-
-    return Visitor(page, invited["link"], pack.spec, person, reading, demo.resting)
-
-
 def _look_around(demo: RunningDemo, port: int) -> None:
     """Label Studio has the task, and writers get verdicts."""
     session = requests.Session()
@@ -129,7 +100,7 @@ def _look_around(demo: RunningDemo, port: int) -> None:
     assert _said_to_a_writer(session, port, project["id"]).startswith(("You fooled the model!", "Not fooled"))
 
 
-def _check_report(demo: RunningDemo, text: str, rounds: int) -> None:
+def _check_report(demo: RunningDemo, rounds: int) -> None:
     """What was printed is what was saved, and what a researcher finds in the archives."""
     told = demo.printed()
     report = told["report"]
@@ -145,7 +116,6 @@ def _check_report(demo: RunningDemo, text: str, rounds: int) -> None:
     frame = researcher.load("sentiment", path=told["archives"], verify=True)
     assert frame["id"].is_unique
     assert len(frame) == sum(one["collected"] for one in report["rounds"])
-    assert (frame["text"] == text).sum() == 1
     (task,) = about(demo.config, "status")["tasks"]
     assert task["task_money"]["sent_cents"] == sum(one["cost_cents"] for one in report["rounds"])
 

@@ -2,7 +2,6 @@
 
 import os
 import subprocess
-from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 
@@ -23,9 +22,7 @@ MOST_EXAMPLES = 5
 
 def test_a_workers_example_is_validated_and_its_bonus_paid(shared_demo: SharedDemo, page: Page) -> None:
     (person,) = make_profiles(1, "a newcomer")
-    visitor = Visitor(
-        page, shared_demo.ready["invitation"], shared_demo.pack.spec, person, lambda _text: "", nullcontext
-    )
+    visitor = Visitor(page, shared_demo.ready["invitation"], shared_demo.pack.spec, person)
     visitor.take_quiz()
     for _ in range(MOST_EXAMPLES):
         text = visitor.write()
