@@ -2,17 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.e2e.running_demo import EVERYBODY, TRAINING, RunningDemo
+from tests.e2e.running_demo import EVERYBODY, RunningDemo
 
 LONGEST_PEACE = 8.0
-SECONDS_BETWEEN_LOOKS = 0.1
-
-Allowed = Callable[[], bool]
 
 
 @dataclass
@@ -25,18 +22,6 @@ class Killer:
     killed: list[tuple[str, float]] = field(default_factory=list)
     over: threading.Event = field(default_factory=threading.Event)
     _began: float = field(default_factory=time.monotonic)
-
-    def kill_each_once(self, names: Sequence[str], allowed: Allowed) -> None:
-        """Kill each of these processes once in random order, but a training, which is rare, as soon as one runs.
-
-        A process that does not run, or may not be killed yet, is killed later.
-        """
-        waiting = sorted(self.dice.sample(names, len(names)), key=lambda name: name != TRAINING)
-        while waiting and not self.over.wait(self.dice.uniform(0, self.peace)):
-            victim = ""
-            while not victim and not self.over.wait(SECONDS_BETWEEN_LOOKS):
-                victim = next((name for name in waiting if allowed() and self._strike(name)), "")
-            waiting = [name for name in waiting if name != victim]
 
     def kill_any(self, kills: int) -> None:
         """Kill this many running processes, chosen at random; wait while the demo's own process is the only one."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from plugin.simulation.worker import make_profiles
 from round_manager.models import RoundStatus
@@ -18,7 +18,7 @@ from tests.e2e.running_demo import PROGRAM
 from tests.e2e.visitor import Visitor
 
 GROUP, ANNOTATOR, OUTSIDER = "Vendor", "Jürgen", "Olga"
-PHONE = {"width": 375, "height": 740}
+PHONE = ViewportSize(width=375, height=740)
 
 
 def test_a_pack_is_exported_and_becomes_a_task_in_another_home(shared_demo: SharedDemo, tmp_path: Path) -> None:
