@@ -29,10 +29,11 @@ the label that people agreed on (`gold_label`), `split` (train or held_out, for 
 docs/data-columns.md describes every column.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from pathlib import Path
-
-import pandas as pd
+from typing import TYPE_CHECKING, Any
 
 from outfox.arguments import Columns, Rounds, checked_verify, quoted
 from outfox.errors import (
@@ -49,8 +50,12 @@ from outfox.errors import (
     ServerUnavailable,
     TransferCorrupt,
 )
-from outfox.exports import checked_target, export_frame
-from outfox.task_data import TaskData, open_task_data
+
+# pandas takes a while to import, and Outfox itself writes archives without it.
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from outfox.task_data import TaskData
 
 __version__ = "0.2.0"
 
@@ -79,6 +84,8 @@ def open(  # noqa: A001 - callers write outfox.open, as they write gzip.open
     have the hash in its manifest. The result reads the tables: `examples()`, `votes()`, `attempts()`, `contexts()`,
     `models()`, `metrics()` and `export()`.
     """
+    from outfox.task_data import open_task_data
+
     return open_task_data(task, path, url, token, rounds, verify=verify, cache_bytes=CACHE_BYTES)
 
 
@@ -206,6 +213,10 @@ def export(
     Either all files are written or nothing changes; other files in an existing folder stay. `rounds` and `verify` apply
     to a task's name, as in `load`.
     """
+    import pandas as pd
+
+    from outfox.exports import checked_target, export_frame
+
     checked_form, folder = checked_target(form, to)
     if isinstance(data, str):
         data = load(data, rounds, path=path, url=url, token=token, verify=verify)
@@ -214,3 +225,12 @@ def export(
     elif checked_verify(verify) or rounds is not None:
         raise InvalidArgument("a DataFrame is exported as it is; pass `rounds` and `verify` to `outfox.load`")
     return export_frame(data, checked_form, folder)
+
+
+def __getattr__(name: str) -> Any:
+    """Import the class that `open` returns when it is first used."""
+    if name != "TaskData":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from outfox.task_data import TaskData
+
+    return TaskData

@@ -59,10 +59,10 @@ TABLES = {
             **_VERDICT,
             "status": "`verified`, `disputed`, `unchecked` (not sampled for validation), `pending`, `flagged` or "
             "`withdrawn`; in archives of earlier versions also `unconfirmed`",
-            "gold_label": "the label that validators agreed on",
+            "gold_label": "the label that validators agreed on; in imported rounds the published label",
             "gold_answer": "qa: the answer that validators agreed on",
             "gold_answer_start": "qa: the position of that answer in the passage",
-            "split": "`train`, `held_out` or empty; only verified examples have one",
+            "split": "`train`, `held_out` or empty; in collected rounds, only verified examples have one",
             "duplicate": "`exact` or `near` if the text repeats a known one; rounds opened before migration 0029 have "
             "neither this column nor the next",
             "duplicate_of": "the known text that it repeats: an example's `id`, `seed:ID` or `context:ID`",
@@ -74,6 +74,8 @@ TABLES = {
             "source": _SOURCE,
             "submitted_at": "when the author submitted it",
             "decided_at": "when its status was decided",
+            "published_split": "imported rounds: the name of the example's split where it was published",
+            "original": "imported rounds: the `id` of the example that it contrasts with",
         },
     ),
     "votes": TableColumns(
@@ -135,8 +137,11 @@ TABLES = {
     ),
 }
 EXAMPLES = TABLES["examples"].columns
-# Columns that archives did not have from the start: a task's field can have such a name.
-_LATER = {"duplicate", "duplicate_of", "established"}
+# Columns that archives did not have from the start, or that only imported rounds have: a task's field can have such a
+# name, and is in the column `field_…` if the archive has the other one too.
+DECISION_COLUMNS = frozenset({"duplicate", "duplicate_of"})
+IMPORT_COLUMNS = frozenset({"published_split", "original"})
+_LATER = DECISION_COLUMNS | IMPORT_COLUMNS | {"established"}
 # The columns that every archive has. A task's field with such a name is in the column `field_…`.
 OWN_COLUMNS = frozenset(
     name for table in ("examples", "votes", "attempts", "contexts") for name in TABLES[table].columns

@@ -152,7 +152,11 @@ def _shapes() -> list[Columns]:
     """Return the tables of tasks that have every column between them."""
     labels, qa = (find_pack(name).spec for name in ("sentiment", "qa"))
     established = labels.validation.model_copy(update={"established_votes": 1})
-    return [Columns(qa, decided=True), Columns(labels.model_copy(update={"validation": established}), decided=True)]
+    return [
+        Columns(qa, decided=True),
+        Columns(qa, imported=()),
+        Columns(labels.model_copy(update={"validation": established}), decided=True),
+    ]
 
 
 def _member(name: str, member: Any) -> str:

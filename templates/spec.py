@@ -45,8 +45,6 @@ COLUMNS = frozenset(
 # Without a cap on top-ups: this many hours at the minimum for one worker, and this part of a round's budget unapproved.
 CAP_HOURS = 4
 REVIEWED_PART = 10
-# The columns that archives have since the decision about duplicates is stored.
-DECISION_COLUMNS = frozenset({"duplicate", "duplicate_of"})
 # The placeholders in a pack's messages.
 MESSAGE_SLOTS = frozenset({"prediction", "confidence", "target"})
 LENGTH_SLOTS = frozenset({"title", "length", "most"})

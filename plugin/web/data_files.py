@@ -8,9 +8,10 @@ from functools import lru_cache
 from typing import Any
 
 from common.clock import Clock
+from outfox.table_files import FileEntry
 from plugin.errors import PluginError
 from round_manager.archive.csv_cache import CsvCache
-from round_manager.archive.files import FILE, ArchiveManifest, FileEntry
+from round_manager.archive.files import FILE, ArchiveManifest
 from round_manager.archive.reader import ArchiveSource, FileVerifier, FolderSource, open_source
 from round_manager.database.store import LazyStore
 from round_manager.errors import ArchiveConflict, ArchiveError

@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 from pyarrow import csv, parquet
 
 from ml_backend.artefact import UNFINISHED, sweep
-from round_manager.archive.files import FileEntry, HashedFile
-from round_manager.archive.json_lines import json_texts
+from outfox.json_lines import json_texts
+from outfox.table_files import FileEntry, HashedFile
 from round_manager.archive.reader import ArchiveSource, FileVerifier, file_pieces
 from round_manager.errors import ArchiveError
 

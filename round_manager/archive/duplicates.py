@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from round_manager.archive.files import write_all
+from outfox.table_files import write_all
 from round_manager.errors import ArchiveError
 from round_manager.models import Duplicate
 from round_manager.novelty.measure import band_keys, context_number, is_near, normal_texts, shingles

@@ -13,7 +13,8 @@ from typing import BinaryIO, Protocol
 import pyarrow as pa
 from pyarrow import parquet
 
-from round_manager.archive.files import FILE, MOST_BYTES, REPAIR, ArchiveManifest, FileEntry, read_manifest
+from outfox.table_files import FileEntry
+from round_manager.archive.files import FILE, MOST_BYTES, REPAIR, ArchiveManifest, read_manifest
 from round_manager.archive.storage import S3, bucket_errors
 from round_manager.errors import ArchiveError, ArchiveFileChanged, ArchiveNotFound
 

@@ -13,8 +13,9 @@ from sqlalchemy import ColumnElement, Integer, Select, and_, cast, func, or_, se
 from sqlalchemy.orm import Session, aliased
 
 from common.database import EPOCH, MICROSECOND
+from outfox.schemas import TEXT
 from round_manager.archive.duplicates import DecidedBatch, WrittenBatch, written_batch
-from round_manager.archive.tables import TEXT, ArchiveTables, Columns, StoredAttempts, StoredExamples
+from round_manager.archive.tables import ArchiveTables, Columns, StoredAttempts, StoredExamples
 from round_manager.archive.withheld import attempts_without, examples_without
 from round_manager.bulk_rows import ColumnBatch, ColumnReader, PlainRows, RawColumns
 from round_manager.database.columns import equals_unindexed, json_text

@@ -1,148 +1,29 @@
 """The tables of an archive: their columns, which follow from the round's spec, and how stored rows fill them."""
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from outfox.schemas import TEXT, TIME, TableSchemas
 from round_manager.bulk_rows import ColumnBatch, parse_json_lines
 from templates import TaskSpec
-from templates.spec import COLUMNS, DECISION_COLUMNS
 
-TEXT, TIME = pa.string(), pa.timestamp("us", tz="UTC")
 ANSWER = pa.schema([("text", TEXT), ("start", pa.int64())])
 
 
-@dataclass(frozen=True)
-class Columns:
-    """The columns of one round's tables, and how its stored JSON becomes them.
-
-    `decided` says whether the round decided which texts are new; earlier rounds have no columns for it.
-    """
+class Columns(TableSchemas):
+    """The columns of one round's tables, and how its stored JSON becomes them."""
 
     spec: TaskSpec
-    decided: bool = False
 
-    @property
-    def is_qa(self) -> bool:
-        """Whether workers select answers instead of choosing labels."""
-        return self.spec.kind == "qa"
-
-    def named(self, *roles: str) -> list[tuple[str, str]]:
-        """Return the fields with these roles as (name in the spec, name of the column)."""
-        names = [field.name for field in self.spec.fields if field.role in roles]
-        taken = COLUMNS | DECISION_COLUMNS if self.decided else COLUMNS
-        return [(name, f"field_{name}" if name in taken else name) for name in names]
-
-    @cached_property
-    def written(self) -> list[tuple[str, str]]:
-        """The fields that were shown and written, without the explanations."""
-        return self.named("context", "input", "extra")
-
-    @cached_property
-    def reasons(self) -> list[tuple[str, str]]:
-        """The author's explanations."""
-        return self.named("reason")
-
-    def target(self, prefix: str = "") -> list[tuple[str, pa.DataType]]:
-        """Return the columns of a label, or of an answer with its start in the passage."""
-        if self.is_qa:
-            return [(f"{prefix}answer", TEXT), (f"{prefix}answer_start", pa.int64())]
-        return [(f"{prefix}label", TEXT)]
-
-    @cached_property
-    def said(self) -> pa.DataType:
-        """The type of one model version's output."""
-        shares = [("probabilities", pa.struct([(name, pa.float64()) for name in self.spec.label_names]))]
-        first = [("version", TEXT), ("prediction", TEXT), ("confidence", pa.float64())]
-        return pa.struct([*first, *([] if self.is_qa else shares), ("fooled", pa.bool_())])
-
-    @cached_property
-    def verdict(self) -> list[tuple[str, pa.DataType]]:
-        """The columns of the verdict: the first model's output, then every model's."""
-        first = [("model", TEXT), ("prediction", TEXT), ("confidence", pa.float64()), ("fooled", pa.bool_())]
-        return [*first, ("verdicts", pa.list_(self.said)), ("judged_at", TIME)]
-
-    @cached_property
-    def vote(self) -> pa.DataType:
-        """The type of a vote inside its example."""
-        return pa.struct([("worker", TEXT), *self.target(), ("flag", TEXT), *self.established])
-
-    @property
-    def established(self) -> list[tuple[str, pa.DataType]]:
-        """The column that says whether a vote is an established validator's, if the task asks for such votes."""
-        return [("established", pa.bool_())] if self.spec.validation.established_votes else []
-
-    @cached_property
-    def examples(self) -> pa.Schema:
-        """The schema of all examples, with their votes."""
-        return pa.schema(
-            [
-                ("id", TEXT),
-                ("round", pa.int32()),
-                ("context", TEXT),
-                *((column, TEXT) for _, column in (*self.written, *self.reasons)),
-                *self.target(),
-                *self.verdict,
-                ("status", TEXT),
-                *self.target("gold_"),
-                ("split", TEXT),
-                *((name, TEXT) for name in self.decision),
-                ("author", TEXT),
-                ("votes", pa.list_(self.vote)),
-                ("tries", pa.int32()),
-                ("active_ms", pa.int64()),
-                ("source", TEXT),
-                ("submitted_at", TIME),
-                ("decided_at", TIME),
-            ]
-        )
-
-    @property
-    def decision(self) -> tuple[str, ...]:
-        """The columns that say whether an example is new."""
-        return ("duplicate", "duplicate_of") if self.decided else ()
-
-    @cached_property
-    def votes(self) -> pa.Schema:
-        """The schema of all votes."""
-        first = [("example", TEXT), ("round", pa.int32()), ("worker", TEXT), *self.target(), ("flag", TEXT)]
-        last = [("comment", TEXT), ("source", TEXT), ("voted_at", TIME), ("active_ms", pa.int64()), *self.established]
-        return pa.schema([*first, *last])
-
-    @cached_property
-    def attempts(self) -> pa.Schema:
-        """The schema of all attempts."""
-        first = [("id", TEXT), ("round", pa.int32()), ("example", TEXT), ("worker", TEXT), ("context", TEXT)]
-        return pa.schema(
-            [
-                *first,
-                ("number", pa.int32()),
-                *((column, TEXT) for _, column in self.written),
-                *self.target(),
-                *self.verdict,
-                ("latency_us", pa.int64()),
-                ("source", TEXT),
-                ("asked_at", TIME),
-            ]
-        )
-
-    @cached_property
-    def contexts(self) -> pa.Schema:
-        """The schema of the contexts that were used."""
-        return pa.schema(
-            [("id", TEXT), ("round", pa.int32()), *((column, TEXT) for _, column in self.named("context"))]
-        )
-
-    @cached_property
-    def models(self) -> pa.Schema:
-        """The schema of the pinned model versions; nested values are JSON."""
-        first = [("version", TEXT), ("round", pa.int32()), ("rank", pa.int32()), ("parent", TEXT), ("sha256", TEXT)]
-        rest = ("data_sha256", "files", "data", "settings", "metrics", "code_version")
-        return pa.schema([*first, *((name, TEXT) for name in rest)])
+    def __init__(self, spec: TaskSpec, decided: bool = False, imported: tuple[str, ...] | None = None) -> None:  # noqa: FBT001, FBT002 - as a dataclass takes them
+        fields = tuple((field.name, field.role) for field in spec.fields)
+        established = bool(spec.validation.established_votes)
+        super().__init__(spec.kind, fields, spec.label_names, decided, established, imported)
+        object.__setattr__(self, "spec", spec)
 
     def fields_of(self, lines: bytes, names: list[tuple[str, str]]) -> dict[str, pa.Array]:
         """Return stored JSON objects, one per line, as one column per name."""

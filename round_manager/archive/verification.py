@@ -15,13 +15,15 @@ from sqlalchemy.orm import Session
 
 from common.text import count
 from ml_backend.hashing import file_sha256, json_sha256
+from outfox.json_lines import json_lines
+from outfox.schemas import TEXT
+from outfox.table_files import FORMS
 from round_manager.archive.duplicate_check import DuplicateCheck
-from round_manager.archive.files import FILE, FORMS, REPAIR, ArchiveManifest, read_manifest
-from round_manager.archive.json_lines import json_lines
+from round_manager.archive.files import FILE, REPAIR, ArchiveManifest, read_manifest
 from round_manager.archive.reader import TableCursor, table_batches
 from round_manager.archive.recount import Recount, SplitCheck, is_decided
 from round_manager.archive.round_rows import ArchiveRules, count_archived_attempts
-from round_manager.archive.tables import TEXT, Columns
+from round_manager.archive.tables import Columns
 from round_manager.archive.withheld import examples_without, withheld_examples
 from round_manager.models import AuditEntry, Example, ExampleStatus, ModelVersion, Round, RoundModel, Vote
 from round_manager.tasks.rounds import collected

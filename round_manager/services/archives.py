@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 
 from common.errors import Hint
 from common.progress import NoProgress, Progress
-from round_manager.archive.files import ArchiveFiles, ArchiveManifest
+from outfox.table_files import ArchiveFiles
+from round_manager.archive.files import ArchiveManifest
 from round_manager.archive.round_rows import ArchiveRules, RoundRows, StoredDecisions, StoredTexts
 from round_manager.archive.split_plan import (
     RULE,

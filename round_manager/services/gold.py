@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from round_manager.archive.json_lines import json_lines
+from outfox.json_lines import json_lines
 from round_manager.archive.round_rows import ArchiveRules, RoundRows
 from round_manager.archive.withheld import WithheldRows, withheld_counts, withheld_examples
 from round_manager.models import spec_of

@@ -9,8 +9,9 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from ml_backend.hashing import file_sha256
-from round_manager.archive.files import FILE, ArchiveManifest, FileEntry
-from round_manager.archive.json_lines import json_lines
+from outfox.json_lines import json_lines
+from outfox.table_files import FileEntry
+from round_manager.archive.files import FILE, ArchiveManifest
 
 
 def forge(archive: Path, change: Callable[[pa.Table], pa.Table], table: str = "examples") -> None:

@@ -13,8 +13,9 @@ import pytest
 from pyarrow import parquet
 
 from ml_backend.artefact import UNFINISHED
+from outfox.table_files import FileEntry
 from round_manager.archive.csv_cache import CsvCache, write_csv
-from round_manager.archive.files import ArchiveManifest, FileEntry
+from round_manager.archive.files import ArchiveManifest
 from round_manager.errors import ArchiveError, ArchiveFileChanged
 
 WIDE = chr(0xFF1D)  # an equals sign, in some spreadsheets

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from round_manager.archive.files import FileEntry
+from outfox.table_files import FileEntry
 from round_manager.archive.reader import FileVerifier, file_digest
 from round_manager.errors import ArchiveError, ArchiveFileChanged
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from round_manager.archive.json_lines import json_lines
+from outfox.json_lines import json_lines
 
 TEXTS = st.none() | st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 VOTE = pa.struct([("worker", pa.string()), ("shares", pa.struct([("yes", pa.float64())]))])
