@@ -36,6 +36,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outfox.arguments import Columns, Rounds, checked_verify, quoted
+from outfox.dynascore import dynascore
 from outfox.errors import (
     AccessDenied,
     CacheUnusable,
@@ -62,7 +63,8 @@ __version__ = "0.2.0"
 __all__ = [
     "AccessDenied", "CacheUnusable", "DataCorrupt", "DataNotFound", "DataUnreadable", "ExportNotWritten",
     "InvalidArgument", "NotExportable", "OutfoxError", "ServerError", "ServerUnavailable", "TaskData",
-    "TransferCorrupt", "attempts", "contexts", "export", "iter_load", "load", "metrics", "models", "open", "votes",
+    "TransferCorrupt", "attempts", "contexts", "dynascore", "export", "iter_load", "load", "metrics", "models",
+    "open", "votes",
 ]  # fmt: skip
 
 # How many bytes of downloaded files are kept.
