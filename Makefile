@@ -17,13 +17,13 @@ help: ## list the targets
 
 setup: $(READY) ## make the virtual environment with everything in it
 
-$(READY): setup.cfg pyproject.toml constraints.txt plugin/locks/runtime.txt plugin/locks/test.txt
+$(READY): setup.cfg pyproject.toml constraints.txt plugin/locks/runtime.txt plugin/locks/ray.txt plugin/locks/test.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Outfox needs Python 3.11 to 3.13: make PYTHON=python3.11 ...") if not (3, 11) <= sys.version_info < (3, 14) else None'
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@echo "installing the packages, Label Studio and PyTorch among them (2 to 5 minutes, about 3 GB; pip is silent for minutes while it unpacks them)"
-	$(BIN)/python -m pip install --progress-bar on --require-hashes --no-deps -r plugin/locks/runtime.txt -r plugin/locks/test.txt
+	$(BIN)/python -m pip install --progress-bar on --require-hashes --no-deps -r plugin/locks/runtime.txt -r plugin/locks/ray.txt -r plugin/locks/test.txt
 # What is left is PyTorch, whose build depends on the machine.
-	$(BIN)/python -m pip install --progress-bar on -c constraints.txt -e '.[label-studio,postgres,test]'
+	$(BIN)/python -m pip install --progress-bar on -c constraints.txt -e '.[label-studio,postgres,ray,test]'
 	@touch $(READY)
 
 # Ctrl-C reaches make and the shell too: it is how the demo ends, and no error of theirs.

@@ -23,19 +23,21 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCKS = ROOT / "plugin" / "locks"
 AUDIT = ROOT / "deploy" / "audit.txt"
 # Each lock contains what the earlier ones do not; `runtime` is what an image for production installs.
-GROUPS = {"runtime": ["label-studio", "postgres"], "test": ["test"], "ray": ["ray"]}
+GROUPS = {"runtime": ["label-studio", "postgres"], "ray": ["ray"], "test": ["test"]}
 NEWEST_PYTHON = "3.14"
 SUPPORTED = f"python_full_version < '{NEWEST_PYTHON}'"
-ON_PLATFORMS = [f"sys_platform == '{name}' and {SUPPORTED}" for name in ("linux", "darwin")]
-EVERYWHERE = f" ; ({SUPPORTED} and sys_platform == 'darwin') or ({SUPPORTED} and sys_platform == 'linux')"
+# Some packages have other requirements on PyPy, for which PyTorch has no files.
+CPYTHON = f"{SUPPORTED} and implementation_name == 'cpython' and platform_python_implementation == 'CPython'"
+ON_PLATFORMS = [f"{CPYTHON} and sys_platform == '{name}'" for name in ("linux", "darwin")]
+EVERYWHERE = f" ; ({CPYTHON} and sys_platform == 'darwin') or ({CPYTHON} and sys_platform == 'linux')"
 LEFT_OUT = re.compile(r"torch|triton|nvidia-.*|cuda-.*")
 HEADER = """# {what}
 # Written by `make lock`. PyTorch is not in it: constraints.txt has its version.
 """
 WHAT = {
     "runtime": "What Outfox needs in production, with Label Studio and PostgreSQL.",
-    "test": "What the tests need in addition.",
     "ray": "What the extra `ray` needs in addition.",
+    "test": "What the tests need in addition.",
 }
 
 

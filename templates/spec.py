@@ -101,6 +101,9 @@ class ModelSettings(Section):
     doc_stride: int = Field(64, ge=1, le=256, description="for QA: overlap in tokens of windows over a long passage")
 
 
+DEFAULT_THREADS = 2
+
+
 class TrainingSettings(Section):
     """How the model is trained."""
 
@@ -113,6 +116,15 @@ class TrainingSettings(Section):
         True, description="true or false: whether rare labels count more, so that all count the same"
     )
     seed: int = Field(13, ge=0, le=2**31 - 1, description="the random seed; the same seed gives the same model")
+    # Left out where it is the default: the hashes of tasks and versions that are older than the setting stay the same.
+    threads: int = Field(
+        DEFAULT_THREADS,
+        ge=1,
+        le=256,
+        exclude_if=lambda threads: threads == DEFAULT_THREADS,
+        description="processor threads of a training, 1 to 256; another number rounds differently and makes another "
+        "version, so it does not follow the machine",
+    )
 
 
 class TextChecks(Section):

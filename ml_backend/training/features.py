@@ -124,9 +124,10 @@ class FrozenNetwork:
         self._fingerprint = _fingerprint(network)
 
     def keys(self, texts: Sequence[Tokens]) -> list[bytes]:
-        """Return the cache key of each text: a hash of this network and these tokens."""
+        """Return the cache key of each text: a hash of this network, these tokens, and the threads that read them."""
+        start = self._fingerprint + str(torch.get_num_threads()).encode("ascii")
         return [
-            hashlib.sha256(self._fingerprint + repr((list(text.ids), list(text.type_ids))).encode("ascii")).digest()
+            hashlib.sha256(start + repr((list(text.ids), list(text.type_ids))).encode("ascii")).digest()
             for text in texts
         ]
 

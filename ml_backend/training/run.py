@@ -87,11 +87,10 @@ def train(
     data = TrainingData.of(pack.seed if rows is None else rows, pack.spec)
     monitor = ProgressMonitor(progress, cancel)
     monitor.check()
-    with reproducible(chosen.seed):
+    with reproducible(chosen.seed, chosen.threads), TemporaryDirectory(prefix="outfox-export-") as folder:
         start = start_from(pack, parent)
         encoder = text_encoder(start.tokenizer, start.network, pack.spec.model.max_length)
         epoch = _fit(start, encoder, data, chosen, cache or models_root / CACHE, monitor)
-    with TemporaryDirectory(prefix="outfox-export-") as folder:
         served = _choose_artefact(start, encoder, data, Path(folder), monitor)
         monitor.check()
         figures = {"metrics": {**served.metrics, **epoch}, "serving": served.record.model_dump()}
@@ -187,19 +186,25 @@ def _content(start: Start, data: TrainingData, settings: TrainingSettings, now: 
 
 
 @contextmanager
-def reproducible(seed: int) -> Iterator[None]:
-    """Use deterministic algorithms and a seeded random generator inside the block; restore the settings afterwards."""
+def reproducible(seed: int, threads: int) -> Iterator[None]:
+    """Use deterministic algorithms, a seeded random generator and that many threads; restore the settings afterwards.
+
+    Sums depend on how they are divided among threads. So the number is part of the recipe, and not that of the machine:
+    on fewer processors, the threads take turns.
+    """
     before = torch.are_deterministic_algorithms_enabled()
     warned_only = torch.is_deterministic_algorithms_warn_only_enabled()
     switches: Any = torch.utils.deterministic
-    filled = switches.fill_uninitialized_memory
+    filled, used = switches.fill_uninitialized_memory, torch.get_num_threads()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         torch.use_deterministic_algorithms(True, warn_only=True)
         # Filling every new tensor takes time, and nothing here reads uninitialised memory.
         switches.fill_uninitialized_memory = False
+        torch.set_num_threads(threads)
         try:
             yield
         finally:
             torch.use_deterministic_algorithms(before, warn_only=warned_only)
             switches.fill_uninitialized_memory = filled
+            torch.set_num_threads(used)

@@ -49,7 +49,7 @@ def ours(pack: Pack, directory: Path, data: TrainingData) -> float:
         return {"macro_f1": 0.0}
 
     started = time.perf_counter()
-    with reproducible(settings.seed):
+    with reproducible(settings.seed, settings.threads):
         encoder = text_encoder(tokenizer, network, MAX_LENGTH)
         examples = LabelExamples.of(data, encoder, class_weights=True)
         fine_tune(network, examples, settings, no_measuring, ProgressMonitor(None, None))

@@ -77,6 +77,47 @@ def test_training_restores_the_settings_of_torch(make_pack: MakePack, tmp_path: 
     assert before[1:] == after[1:]
 
 
+class ThreadCounts(ProgressLog):
+    """Records how many threads PyTorch has whenever the training reports."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: set[int] = set()
+
+    def start(self, total_steps: int, what: str) -> None:
+        self.seen.add(torch.get_num_threads())
+
+    def advance(self, steps: int = 1, note: str = "") -> None:
+        self.seen.add(torch.get_num_threads())
+
+
+@pytest.mark.parametrize("mode", ["full", "head"])
+def test_the_recipe_and_not_the_machine_decides_how_many_threads_a_training_has(
+    make_pack: MakePack, tmp_path: Path, mode: str
+) -> None:
+    pack, before, found = make_pack("sentiment"), torch.get_num_threads(), dict[tuple[int, int], str]()
+    for machine, wanted in ((1, 2), (3, 2), (1, 3)):
+        counts = ThreadCounts()
+        torch.set_num_threads(machine)
+        try:
+            settings = quick(epochs=1, threads=wanted)
+            trained = train(
+                pack, tmp_path / f"{machine}", mode=mode, rows=ROWS["sentiment"], settings=settings, progress=counts
+            )
+            assert (counts.seen, torch.get_num_threads()) == ({wanted}, machine)
+        finally:
+            torch.set_num_threads(before)
+        assert trained.manifest.training.threads == wanted
+        found[machine, wanted] = trained.manifest.version
+    assert found[1, 2] == found[3, 2] != found[1, 3]
+
+
+def test_versions_that_are_older_than_the_number_of_threads_keep_their_hashes() -> None:
+    assert "threads" not in quick().model_dump(mode="json")
+    assert quick(threads=3).model_dump(mode="json")["threads"] == 3
+    assert type(quick()).model_validate(quick().model_dump(mode="json")).threads == 2
+
+
 def test_the_network_learns(make_pack: MakePack, tmp_path: Path) -> None:
     trained = train(make_pack("sentiment"), tmp_path, rows=sentiment_rows(24, 8), settings=quick(epochs=12))
     assert trained.metrics["accuracy"] > 80, "three labels that hang on one word: a third is chance"
