@@ -12,7 +12,7 @@ from itertools import groupby
 
 from templates.errors import PackError, Problem
 from templates.label_config import read_elements
-from templates.new_pack import PLACEHOLDER
+from templates.new_pack import EMPTY_CELL, PLACEHOLDER
 from templates.pack import BUILT_IN, Pack, load_pack, pack_files, pack_folders
 from templates.text_checks import is_language
 from templates.texts import shown_json
@@ -87,6 +87,10 @@ def _placeholders(pack: Pack) -> Iterator[Problem]:
     for file, rows in (("contexts.jsonl", pack.contexts), ("seed.jsonl", pack.seed)):
         if any(row.extra.get(PLACEHOLDER) for row in rows):
             yield Problem(file, None, "placeholder_rows", "still has the placeholders of a new pack; replace them")
+    for file in _instruction_files(pack):
+        found = next((at for at, line in enumerate(pack.text(file).splitlines(), 1) if EMPTY_CELL in line), None)
+        if found is not None:
+            yield Problem(file, found, "placeholder_text", "still has an empty cell of a new pack; fill in the table")
 
 
 @cache
@@ -113,10 +117,13 @@ def _settings(pack: Pack) -> Iterator[_Text]:
 
 
 def _instructions(pack: Pack) -> Iterator[_Text]:
-    for file in pack_files(pack.folder):
-        if file.startswith("instructions"):
-            lines = enumerate(pack.text(file).splitlines(), 1)
-            yield from (_Text(file, number, "", line.strip()) for number, line in lines if len(line) >= SHORTEST_LINE)
+    for file in _instruction_files(pack):
+        lines = enumerate(pack.text(file).splitlines(), 1)
+        yield from (_Text(file, number, "", line.strip()) for number, line in lines if len(line) >= SHORTEST_LINE)
+
+
+def _instruction_files(pack: Pack) -> list[str]:
+    return [file for file in pack_files(pack.folder) if file.startswith("instructions")]
 
 
 def _templates(pack: Pack) -> Iterator[_Text]:

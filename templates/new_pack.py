@@ -15,6 +15,8 @@ from templates.pack import BUILT_IN, NAME, VALIDATE_INSTRUCTIONS, Pack, write_pa
 
 MODEL = BUILT_IN / "sentiment"
 PLACEHOLDER = "placeholder"
+# In the instructions' table of labels.
+EMPTY_CELL = "| … |"
 PLACEHOLDER_CONTEXTS, PLACEHOLDER_ROWS = 3, 5
 # What the sentiment pack's templates say about feelings, and what a new pack says instead.
 _TEXTS = {
@@ -161,7 +163,7 @@ def _template(file: str, wanted: NewPack) -> str:
 
 
 def _instructions(wanted: NewPack) -> str:
-    noun, rows = wanted.noun, "".join(f"| **{title}** | … | … |\n" for title in wanted.titles)
+    noun, rows = wanted.noun, "".join(f"| **{title}** {EMPTY_CELL} … |\n" for title in wanted.titles)
     a_text = f"{_article(noun)} {noun}"
     return f"""## What you do
 

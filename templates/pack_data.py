@@ -1,6 +1,7 @@
 """Seed rows and contexts of a pack, imported from CSV or JSONL files."""
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from templates.pack import Pack, load_pack, replace_files
 from templates.rows import Context, SeedRow, read_seed
 from templates.spec import TaskSpec
 
-# Of the rows of a label, one in this many is held out.
+# Of the rows of a label, one in this many is held out; of fewer rows, the last one.
 HELD_OUT_EVERY = 5
 WHOLE_NUMBERS = ("answer_start",)
 
@@ -29,18 +30,29 @@ def fill_pack(pack: Pack, *, seed: Path | None = None, contexts: Path | None = N
     return load_pack(pack.folder)
 
 
+def fill_new_pack(pack: Pack, *, seed: Path | None, contexts: Path | None) -> Pack:
+    """Fill a pack that was just made; an error leaves nothing of it behind."""
+    try:
+        return fill_pack(pack, seed=seed, contexts=contexts)
+    except BaseException:
+        shutil.rmtree(pack.folder, ignore_errors=True)
+        raise
+
+
 def _with_splits(path: Path, spec: TaskSpec) -> Iterator[tuple[int, dict[str, Any]]]:
     answer = "label" if spec.kind == "classification" else "answer"
     rows = list(read_rows(path, [*spec.model_input, answer]))
-    seen: Counter[object] = Counter()
+    label = "label" if spec.labels else None
+    totals, seen = Counter(str(row.get(label or "")) for _, row in rows), Counter[str]()
     is_split = any("split" in row for _, row in rows)
     for number, row in rows:
         data = {name: int(value) if name in WHOLE_NUMBERS and str(value).isdecimal() else value
                 for name, value in row.items()}  # fmt: skip
         if not is_split:
-            key = data.get("label") if spec.labels else None
-            seen[str(key)] += 1
-            data["split"] = "train" if seen[str(key)] % HELD_OUT_EVERY else "held_out"
+            key = str(data.get(label or ""))
+            seen[key] += 1
+            every = min(HELD_OUT_EVERY, max(2, totals[key]))
+            data["split"] = "train" if seen[key] % every else "held_out"
         yield number, data
 
 

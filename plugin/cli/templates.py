@@ -13,7 +13,7 @@ from plugin.cli.pack_files import diff, export, import_one
 from plugin.cli.parameters import PACK, find_named_pack, known_folders, port_option
 from plugin.wiring import Application
 from templates import Pack, PackError, Problem, copy_pack, load_pack
-from templates.pack_data import fill_pack
+from templates.pack_data import fill_new_pack, fill_pack
 from templates.payloads import Template
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
@@ -156,7 +156,7 @@ def new(
         names = [name.strip() for name in (labels or "").split(",") if name.strip()]
         made = new_pack(folder, NewPack(names, field=field, prompt=prompt, language=language, title=title))
     if seed or contexts:
-        made = fill_pack(made, seed=seed, contexts=contexts)
+        made = fill_new_pack(made, seed=seed, contexts=contexts)
     steps = (
         f"made {made.folder}, with a budget of zero",
         "edit task.yaml and both instructions, import your seed rows and contexts, then run:",
@@ -177,7 +177,8 @@ def fill(pack: Pack, seed: Path | None, contexts: Path | None) -> None:
     """Replace a pack's seed rows or contexts by those of CSV or JSONL files; nothing is changed if a row is invalid.
 
     A seed file has the columns that the model reads and `label` (for qa `answer`); a file of contexts has the context
-    fields. `id` is optional. Without a column `split`, every fifth row of a label is held out.
+    fields. `id` is optional. Without a column `split`, every fifth row of a label is held out, or the last one of
+    two to four.
 
     Example: outfox templates fill tone --seed seed.csv
     """

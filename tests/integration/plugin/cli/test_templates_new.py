@@ -44,6 +44,7 @@ def test_a_pack_made_from_labels_names_only_its_own(outfox: Outfox, tone: Path) 
         ("task.yaml", "hint_missing"),
         ("seed.jsonl", "placeholder_rows"),
         ("contexts.jsonl", "placeholder_rows"),
+        ("instructions.md", "placeholder_text"),
     }
     assert codes(outfox, tone) == expected
 
@@ -57,13 +58,24 @@ def test_seed_rows_and_contexts_come_from_csv(outfox: Outfox, tone: Path, tmp_pa
     assert ran.code == 0, ran.err
     assert json.loads(ran.out) == {"name": "tone", "contexts": 1, "seed": 20, "held_out": 4}
     assert load_pack(tone).seed[0].fields == {"mail": "Dear 0, hello"}
-    assert {code for _, code in codes(outfox, tone)} == {"hint_missing"}
+    assert {code for _, code in codes(outfox, tone)} == {"hint_missing", "placeholder_text"}
     before = (tone / "seed.jsonl").read_bytes()
     seed.write_text("mail,label\nDear all,formal\nHey,slang\nHi,slang\n", encoding="utf-8")
     ran = outfox("templates", "fill", tone, "--seed", seed)
     assert (ran.code, ran.err.count("\n"), "seed.csv:3: " in ran.err) == (2, 1, True)
     assert (tone / "seed.jsonl").read_bytes() == before
     assert outfox("templates", "fill", "sentiment", "--seed", seed, "--json").failure[0] == 2
+
+
+def test_a_pack_is_made_from_labels_and_a_few_rows_or_not_at_all(outfox: Outfox, tmp_path: Path) -> None:
+    seed, folder = tmp_path / "seed.csv", tmp_path / "tone"
+    new = ("templates", "new", folder, "--labels", "formal,informal", "--seed", seed, "--json")
+    seed.write_text("text,label\nDear all,formal\nHey,informal\nHi,informal\n", encoding="utf-8")
+    assert outfox(*new).failure == (2, "pack_invalid")
+    assert not folder.exists()
+    seed.write_text("text,label\nDear all,formal\nDear Sir,formal\nHey,informal\nHi,informal\n", encoding="utf-8")
+    assert outfox(*new).code == 0
+    assert [row.split for row in load_pack(folder).seed] == ["train", "held_out"] * 2
 
 
 def test_a_renamed_label_needs_no_change_of_a_template(outfox: Outfox, copy_of: CopyOf) -> None:
