@@ -9,6 +9,7 @@ import time
 from base64 import b64decode
 from collections import OrderedDict, deque
 from collections.abc import Callable
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
@@ -30,12 +31,17 @@ class InvalidBasicAuth(BackendError):
 
 
 class BasicAuth:
-    """The user and password that every request must carry, as Label Studio sends them."""
+    """The user and password that every request must carry, in UTF-8, or in Latin-1 as Label Studio sends them."""
 
     def __init__(self, user: str, password: str) -> None:
         if not user or not password or ":" in user:
             raise InvalidBasicAuth("basic authentication needs a user without a colon and a password, as user:password")
-        self._expected = sha256(f"{user}:{password}".encode()).digest()
+        pair = f"{user}:{password}"
+        expected = [pair.encode()]
+        # Latin-1 lacks many letters.
+        with suppress(UnicodeEncodeError):
+            expected.append(pair.encode("latin-1"))
+        self._expected = [sha256(one).digest() for one in expected]
 
     def allows(self, header: str | None) -> bool:
         """Return whether an Authorization header carries them; compared in constant time."""
@@ -44,7 +50,8 @@ class BasicAuth:
             given = b64decode(value.strip(), validate=True) if scheme.lower() == "basic" else b""
         except (binascii.Error, ValueError):
             given = b""
-        return hmac.compare_digest(sha256(given).digest(), self._expected)
+        digest = sha256(given).digest()
+        return any(hmac.compare_digest(digest, one) for one in self._expected)
 
 
 class WrongPasswordLimiter:

@@ -271,6 +271,8 @@ def test_a_password_is_required_except_for_health_and_webhook(setup: ServiceSetu
     assert client.get("/status", headers=basic("studio", "grün:geheim")).status_code == 200
     lower = {"Authorization": basic("studio", "grün:geheim")["Authorization"].replace("Basic", "basic")}
     assert client.get("/status", headers=lower).status_code == 200
+    latin = {"Authorization": "Basic " + b64encode("studio:grün:geheim".encode("latin-1")).decode()}
+    assert client.get("/status", headers=latin).status_code == 200
     assert client.get("/health").status_code == 200
     # Label Studio sends no password to the webhook that it registers.
     assert client.post("/tasks/qa/webhook", json={"action": "ANNOTATION_CREATED"}).status_code == 204
