@@ -4,7 +4,7 @@ from playwright.sync_api import expect
 
 from common.pseudo import ACCENTED, MIRRORED
 from common.translation import LANGUAGES
-from tests.e2e.mturk.marketplace.conftest import DESK, PHONE, SiteWorld, fits
+from tests.e2e.mturk.marketplace.conftest import DESK, LANDSCAPE, PHONE, SiteWorld, fits
 from tests.e2e.plugin.web.work.accessibility import violations
 
 
@@ -23,7 +23,7 @@ def test_every_page_in_every_language_is_accessible_and_fits(site: SiteWorld) ->
             page.goto(f"{site.server.url}{path}")
             expect(page.locator("html")).to_have_attribute("lang", language)
             assert violations(page.main_frame) == [], (language, path)
-            for size in (DESK, PHONE):
+            for size in (DESK, LANDSCAPE, PHONE):
                 page.set_viewport_size(size)
                 assert fits(page), (language, path)
     page.goto(f"{site.server.url}/account")
