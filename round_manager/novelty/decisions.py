@@ -2,7 +2,7 @@
 
 An example is compared with the new examples of its task in all rounds, the seed and the contexts. The marketplace must
 have confirmed its author: anyone with a link can open a page, so an unconfirmed text keeps no other from being new. The
-first text that is confirmed is the new one, and stays it. If it is withdrawn, or its work is rejected before its bonus
+first text that is confirmed is the new one, and stays it. If it is withdrawn, or its work is rejected, before its bonus
 is owed, the decision on the examples that repeat it is made again while the round is live.
 
 Rounds that were opened before this rule existed have no such terms: nothing is decided in them, but later rounds are
@@ -146,13 +146,15 @@ def decide_again(session: Session, originals: Iterable[Example]) -> list[Example
     """Decide again about the examples that repeat withdrawn or rejected ones; return those that changed.
 
     The earliest of them is new, and the others are compared with it. A rejected original is compared with it too, so
-    that one text of a group is new. In a closed round nothing changes.
+    that one text of a group is new. If the original has a bonus, which stays owed, no other text of the group earns
+    one. In a closed round nothing changes.
     """
     changed: list[Example] = []
     for original in originals:
         round = session.get_one(Round, original.round_id)
-        is_over = original.status is not ExampleStatus.WITHDRAWN and not _is_rejected(session, original)
-        if original.duplicate is not None or is_over or round.status is RoundStatus.CLOSED:
+        is_withdrawn = original.status is ExampleStatus.WITHDRAWN and not _has_bonus(session, original)
+        has_ended = is_withdrawn or _is_rejected(session, original)
+        if original.duplicate is not None or not has_ended or round.status is RoundStatus.CLOSED:
             continue
         lock_texts(session, [original.task_id])
         remove_example(session, original)
@@ -180,6 +182,11 @@ def _rejected(session: Session, similar: Sequence[SimilarText]) -> list[Example]
 def _is_rejected(session: Session, example: Example) -> bool:
     live = exists().where(Round.id == Example.round_id, Round.status != RoundStatus.CLOSED).correlate(Example)
     return session.scalar(select(Example.id).where(Example.id == example.id, is_rejected(), live)) is not None
+
+
+def _has_bonus(session: Session, example: Example) -> bool:
+    """Return whether a bonus is owed or was paid for the example."""
+    return session.scalar(select(exists().where(LedgerEntry.example_id == example.id))) or False
 
 
 def is_rejected() -> ColumnElement[bool]:

@@ -18,6 +18,7 @@ from round_manager.models.table import table_of
 from round_manager.novelty.measure import (
     BANDS,
     MeasuredText,
+    has_accents,
     measured_examples,
     measured_texts,
     normal_keys,
@@ -170,7 +171,7 @@ def context_texts(spec: TaskSpec, rows: Sequence[tuple[str, Mapping[str, Any]]])
     names = [field.name for field in spec.with_role("context")]
     shown = [(key, str(fields[name])) for key, fields in rows for name in names if fields.get(name)]
     shown = [(key, text) for key, text in shown if len(text) <= most]
-    measured = measured_texts([text for _, text in shown], [None] * len(shown))
+    measured = measured_texts([text for _, text in shown], [None] * len(shown), accents=has_accents(spec))
     # Where only the same text counts, one key finds it.
     keys = 1 if reads_context(spec) else BANDS
     return [NewText(f"{CONTEXT}{key}", one, keys=keys) for (key, _), one in zip(shown, measured, strict=True)]

@@ -1,15 +1,17 @@
 """How similar two texts are: the one measure behind warnings, bonuses, splits and verification.
 
-Texts are compared without case, punctuation, spacing and invisible characters, and with Cyrillic and Greek letters
-replaced by Latin ones that look like them: people read such variants as one text. Their similarity is the share of
-7-byte shingles that they have in common (Jaccard). Where the model reads a context, only texts on the same context are
-compared.
+Texts are compared without case, punctuation, spacing and invisible characters, with Cyrillic and Greek letters replaced
+by Latin ones that look like them, and with digits and signs within words replaced by the letters that they stand for
+(`sl1ce`); in an English task, also without accents. People read such variants as one text. Their similarity is the
+share of 7-byte shingles that they have in common (Jaccard). Where the model reads a context, only texts on the same
+context are compared.
 
 MinHash keys find candidates in a large collection: similar texts are likely to share a key. With bands of four rows,
 six keys find 96 and eight keys find 99 of 100 pairs at a similarity of 80 %. Every candidate is then compared exactly.
 """
 
 import hashlib
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +38,14 @@ _UNSEEN = [0x34F, 0x115F, 0x1160, 0x17B4, 0x17B5, *range(0x180B, 0x1810), 0x2800
 _LOOKALIKES = str.maketrans("авекмнорстухіјѕԁһԛԝαεικνορτυχβγωı", "abekmhopctyxijsdhqwaeikvoptuxbywi")
 
 
+# Digits and signs that stand for letters within a word of Latin letters.
+_STANDING_FOR = str.maketrans("013457@$", "oieastas")
+_DISGUISED_WORD = re.compile(r"(?=[0-9@$]*[a-z])[a-z0-9@$]*[0-9@$][a-z0-9@$]*")
+_ACCENTED = re.compile(r"([a-z])[\u0300-\u036f]+")
+# In other languages, two words can differ in an accent only.
+_WITHOUT_ACCENTS = frozenset({"en"})
+
+
 class _Readable(dict[int, str | int | None]):
     """A table for `str.translate` that keeps letters, digits, marks and symbols such as emoji."""
 
@@ -49,9 +59,16 @@ _READABLE = _Readable({**dict.fromkeys([*_UNSEEN, *range(0xE0100, 0xE01F0)]), **
 _READABLE.update({code: _READABLE[code] for code in range(128)})
 
 
-def normal_text(text: str) -> str:
-    """Return what people read of a text, without case, punctuation and spacing; punctuation alone stays as it is."""
-    return unicodedata.normalize("NFKC", text).casefold().translate(_READABLE) or text.strip().casefold()
+def normal_text(text: str, *, accents: bool = True) -> str:
+    """Return what people read of a text, without case, punctuation and spacing; punctuation alone stays as it is.
+
+    `accents` says whether letters keep them.
+    """
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    if not accents and not folded.isascii():
+        folded = unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", folded)))
+    folded = _DISGUISED_WORD.sub(lambda word: word[0].translate(_STANDING_FOR), folded)
+    return folded.translate(_READABLE) or text.strip().casefold()
 
 
 def normal_texts(texts: "pa.Array") -> "pa.Array":
@@ -132,14 +149,16 @@ class MeasuredText:
         return is_near(shingles(self.text), shingles(other), near)
 
 
-def measured_texts(texts: Sequence[str], contexts: Sequence[str | None]) -> list[MeasuredText]:
+def measured_texts(
+    texts: Sequence[str], contexts: Sequence[str | None], *, accents: bool = True
+) -> list[MeasuredText]:
     """Measure written texts; each context is what the model reads with the text, None if it reads none."""
     if not texts:
         return []
     import numpy as np
     import pyarrow as pa
 
-    normal = pa.array([normal_text(text) for text in texts], pa.string())
+    normal = pa.array([normal_text(text, accents=accents) for text in texts], pa.string())
     numbers = np.array([context_number(context or NO_CONTEXT) for context in contexts], np.uint64)
     keys = np.column_stack(band_keys(normal, numbers, BANDS)).view(np.int64).tolist()
     bare_keys: list[int | None] = [None] * len(texts)
@@ -170,7 +189,12 @@ def measured_examples(spec: TaskSpec, rows: Sequence[Mapping[str, Any]]) -> list
     own, shown = ([field.name for field in spec.with_role(role) if field.name in spec.model_input] for role in ROLES)
     texts = ["\n".join(str(row.get(name) or "") for name in own) for row in rows]
     contexts = ["\n".join(str(row.get(name) or "") for name in shown) if shown else None for row in rows]
-    return measured_texts(texts, contexts)
+    return measured_texts(texts, contexts, accents=has_accents(spec))
+
+
+def has_accents(spec: TaskSpec) -> bool:
+    """Return whether words can differ in an accent only in one of the task's languages."""
+    return not _WITHOUT_ACCENTS.issuperset(language.partition("-")[0] for language in spec.languages)
 
 
 ROLES = ("input", "context")

@@ -23,12 +23,32 @@ VARIANTS = {
     "no spacing": "Acoldslice",
     "invisible characters": "A co\u200bld sl\u00adi\ufe0fce\u2800",
     "letters that look alike": "\u0410 c\u043eld sli\u0441\u0435",
+    "digits and signs for letters": "A c0ld $l1ce",
 }
 
 
 @pytest.mark.parametrize("other", VARIANTS.values(), ids=VARIANTS)
 def test_variants_of_a_text_are_the_same(other: str) -> None:
     assert measured(other) == measured("A cold slice.")
+
+
+def test_numbers_stay_different() -> None:
+    for one, other in (("It cost 30 euros", "It cost 40 euros"), ("A 5 km walk", "A 7 km walk"), ("mp3", "mp4")):
+        assert measured(one).text != measured(other).text
+    assert measured("It cost 10 $").text == "itcost10"
+
+
+@pytest.mark.parametrize(
+    "other", ["Th\u00e9 cr\u00fcst w\u00e4s b\u00fcrnt", "T\u0336h\u0336e cr\u0308u\u0302s\u030ct was burnt"]
+)
+def test_accents_make_no_new_text_in_english_only(other: str) -> None:
+    spec = find_pack("sentiment").spec
+    german = spec.model_copy(update={"languages": ("de",)})
+    rows = [{"text": text} for text in ("The crust was burnt", other)]
+    one, same = measured_examples(spec, rows)
+    assert one == same
+    one, same = measured_examples(german, rows)
+    assert one != same
 
 
 def test_texts_in_other_scripts_stay_different() -> None:
