@@ -125,7 +125,7 @@ def _row(one: "TaskOverview") -> tuple[object, ...]:
     share = one.vmer.share
     vmer = "" if share is None else f"{share:.1%} ({one.vmer.low:.1%} to {one.vmer.high:.1%})"
     money = (dollars(one.round_money.sent_cents), dollars(one.round_money.owed_cents))
-    counts = (one.collected, one.fooled, f"{one.verified_fooling:,} of {one.target_fooling:,}")
+    counts = (one.collected, one.fooled, f"{one.new_verified_fooling:,} of {one.target_fooling:,}")
     return (one.task, one.round, state, *counts, vmer, *money, ", ".join(one.versions))
 
 

@@ -211,7 +211,7 @@ class Simulation:
                 line = f"round {over} is frozen; a training is about to start{failed}"
             else:
                 seen = task_overview(session, task, now=self._demo.app.clock.now())
-                verified = f"{seen.verified_fooling:,} of {seen.target_fooling:,} verified"
+                verified = f"{seen.new_verified_fooling:,} of {seen.target_fooling:,} verified"
                 line = f"round {seen.round} is {seen.status}, {verified}"
         hopeless = waits is not None and waits.failures >= MAX_FAILURES
         learned = over - (1 if waits is not None or job is not None else 0)

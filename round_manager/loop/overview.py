@@ -16,7 +16,7 @@ from common.text import count
 from round_manager.learning.training_data import pending_training
 from round_manager.learning.training_jobs import has_heartbeat, is_process_gone, running_job
 from round_manager.loop.lifecycle import empty_round_reason, ended_empty
-from round_manager.loop.waiting import WaitReason, project_of, waiting
+from round_manager.loop.waiting import WaitReason, project_of, verified_fooling, waiting
 from round_manager.models import (
     Assignment,
     AssignmentStatus,
@@ -66,6 +66,8 @@ class TaskOverview:
     fooled: int
     decided: int
     verified_fooling: int
+    # Those with new texts: what the round's target counts.
+    new_verified_fooling: int
     versions: tuple[str, ...]
     task_money: BudgetFigures
     round_money: BudgetFigures
@@ -101,6 +103,7 @@ def task_overview(session: Session, task: Task, *, now: datetime, has_marketplac
         fooled=sum(number for (_, fooled), number in counted.items() if fooled),
         decided=sum(number for (status, _), number in counted.items() if status in DECIDED),
         verified_fooling=tallies.get((ExampleStatus.VERIFIED, True), 0),
+        new_verified_fooling=verified_fooling(session, round),
         versions=pinned_versions(session, round),
         task_money=figures(session, task),
         round_money=figures(session, round),

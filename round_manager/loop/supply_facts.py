@@ -25,7 +25,7 @@ from round_manager.models import (
 )
 from round_manager.money.bonuses import SUBMITTED
 from round_manager.money.budget import free_cents
-from round_manager.tasks.rounds import NOT_COUNTED, tallies_of
+from round_manager.tasks.rounds import NOT_COUNTED, repeated_fooling, tallies_of
 from round_manager.work.established import anyone_established, votes_kept
 from templates import TaskSpec
 
@@ -41,7 +41,7 @@ class SupplyFacts:
     """The state of a round that its supply depends on.
 
     `lacking` has the missing votes of each waiting example, `out` the places without a submission, `people` the
-    workers who are qualified and were active lately.
+    workers who are qualified and were active lately. Fooling examples are those with new texts.
     """
 
     status: RoundStatus
@@ -68,15 +68,16 @@ class SupplyFacts:
 
 def find_facts(session: Session, round: Round, spec: TaskSpec, marketplace: str, *, now: datetime) -> SupplyFacts:
     """Return the facts of a round."""
-    tallies = tallies_of(session, round)
+    tallies, repeated = tallies_of(session, round), repeated_fooling(session, round)
+    fooling = {one: number - repeated.get(one, 0) for (one, has_fooled), number in tallies.items() if has_fooled}
     return SupplyFacts(
         status=round.status,
         target=round.target_fooling,
         examples=sum(number for (status, _), number in tallies.items() if status not in NOT_COUNTED),
-        fooled=sum(number for (status, fooled), number in tallies.items() if fooled and status not in NOT_COUNTED),
-        verified_fooling=tallies.get((ExampleStatus.VERIFIED, True), 0),
-        disputed_fooling=tallies.get((ExampleStatus.DISPUTED, True), 0),
-        pending_fooling=tallies.get((ExampleStatus.PENDING, True), 0),
+        fooled=sum(number for status, number in fooling.items() if status not in NOT_COUNTED),
+        verified_fooling=fooling.get(ExampleStatus.VERIFIED, 0),
+        disputed_fooling=fooling.get(ExampleStatus.DISPUTED, 0),
+        pending_fooling=fooling.get(ExampleStatus.PENDING, 0),
         lacking=lacking_votes(session, round),
         out=places_out(session, round, marketplace),
         people=people_lately(session, round, marketplace, now=now) if spec.quiz else 0,

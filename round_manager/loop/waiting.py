@@ -38,7 +38,7 @@ from round_manager.models import (
 from round_manager.money.budget import free_cents
 from round_manager.money.prices import planning_fees, vote_cents
 from round_manager.tasks.gold import gold_counts
-from round_manager.tasks.rounds import tallies_of
+from round_manager.tasks.rounds import repeated_fooling, tallies_of
 from round_manager.work.established import LEAST_GOLD, anyone_established, awaiting_established
 
 UNPOSTED = (HitStatus.PLANNED, HitStatus.HELD)
@@ -132,8 +132,9 @@ def unfinished_work(session: Session, round: Round, *, now: datetime) -> list[Wa
 
 
 def verified_fooling(session: Session, round: Round) -> int:
-    """Return the number of validated fooling examples in the round."""
-    return tally(session, round, ExampleStatus.VERIFIED, fooled=True)
+    """Return the number of validated fooling examples with new texts in the round, which its target counts."""
+    repeated = repeated_fooling(session, round).get(ExampleStatus.VERIFIED, 0)
+    return tally(session, round, ExampleStatus.VERIFIED, fooled=True) - repeated
 
 
 def tally(session: Session, round: Round, status: ExampleStatus, *, fooled: bool | None = None) -> int:

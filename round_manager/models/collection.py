@@ -70,6 +70,7 @@ class Example(table.Numbered):
         table.index("ix_example_content", "task_id", "content_sha256"),
         table.index("ix_example_unconfirmed", "author_id", "round_id", where="status = 'unconfirmed'"),
         table.index("ix_example_duplicate", "duplicate_of", where="duplicate_of IS NOT NULL"),
+        table.index("ix_example_repeated", "round_id", "fooled", "status", where="duplicate IS NOT NULL"),
         table.one_of("source", Source),
         table.one_of("status", ExampleStatus),
         table.one_of("split", Split),

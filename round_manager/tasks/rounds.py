@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from sqlalchemy import bindparam, delete, exists, func, select
+from sqlalchemy import Select, bindparam, delete, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
@@ -15,6 +15,7 @@ from round_manager.errors import BudgetError, NoContexts, RoundAlreadyOpen, Roun
 from round_manager.models import (
     Attempt,
     Context,
+    Example,
     ExampleStatus,
     ModelVersion,
     Round,
@@ -22,7 +23,9 @@ from round_manager.models import (
     RoundModel,
     RoundStatus,
     RoundTally,
+    SessionStatus,
     Task,
+    WorkSession,
     spec_of,
 )
 from round_manager.money.budget import figures
@@ -217,6 +220,12 @@ def tallies_of(session: Session, round: Round) -> dict[tuple[ExampleStatus, bool
     return {(row.status, row.fooled): row.examples for row in rows}
 
 
+def repeated_fooling(session: Session, round: Round) -> dict[ExampleStatus, int]:
+    """Return how many fooling examples in each status repeat a known text; they do not count towards the target."""
+    repeated = (Example.round_id == round.id, Example.duplicate.is_not(None), Example.fooled)
+    return dict(session.execute(select(Example.status, func.count()).where(*repeated).group_by(Example.status)).all())
+
+
 def collected(session: Session, round: Round) -> Collected:
     """Return what the round has so far."""
     counted: dict[str, int] = {}
@@ -226,5 +235,12 @@ def collected(session: Session, round: Round) -> Collected:
         part = others if status in NOT_COUNTED else counted
         part[status.value] = part.get(status.value, 0) + number
         fooled += number if is_fooled and status not in NOT_COUNTED else 0
-    attempts = session.scalar(select(func.count()).select_from(Attempt).where(Attempt.round_id == round.id))
+    attempts = session.scalar(attempts_of(round).with_only_columns(func.count()))
     return Collected(counted, others, fooled, attempts or 0)
+
+
+def attempts_of(round: Round) -> Select[int]:
+    """Select the attempts of people; attempts on pages that were never confirmed do not count."""
+    made = select(Attempt.id).outerjoin(WorkSession, WorkSession.id == Attempt.session_id)
+    confirmed = or_(Attempt.session_id.is_(None), WorkSession.status == SessionStatus.CONFIRMED)
+    return made.where(Attempt.round_id == round.id, confirmed)

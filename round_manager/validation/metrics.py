@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Select, func, or_, select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from round_manager.errors import MetricsUnavailable
@@ -19,13 +19,12 @@ from round_manager.models import (
     ExampleStatus,
     Round,
     RoundStatus,
-    SessionStatus,
     Task,
-    WorkSession,
     spec_of,
 )
 from round_manager.pseudonyms import worker_names
 from round_manager.rates import Rate
+from round_manager.tasks.rounds import attempts_of
 from round_manager.validation.costs import Cost, costs_of, crowd_cost, in_house_cost
 from round_manager.validation.decisions import DECIDED, Outcome, VoteCounter
 from round_manager.validation.voted_examples import Agreement, VotedExample, decision, settled_ids, voted_batches
@@ -118,7 +117,7 @@ def round_metrics(session: Session, round: Round) -> RoundMetrics:
             if example.status is not ExampleStatus.WITHDRAWN:
                 agreement.add(_values(example, counter))
     cost = counts.cost + crowd_cost(session, round)
-    tries = session.scalar(_attempts(round).with_only_columns(func.count())) or 0
+    tries = session.scalar(attempts_of(round).with_only_columns(func.count())) or 0
     whole, is_closed = replace(counts, tries=tries, cost=cost), round.status is RoundStatus.CLOSED
     return RoundMetrics(round.number, whole, votes, agreement.alpha, differing, is_closed, round.in_house)
 
@@ -141,7 +140,7 @@ def metrics_by(session: Session, round: Round, by: str) -> list[Group]:
             outcome = decision(example, counter, settled)
             own = groups.get(key(example), Counts())
             groups[key(example)] = _add(own, example, outcome, costs[example.id])
-    for name, tries in session.execute(_attempts(round).with_only_columns(column, func.count()).group_by(column)):
+    for name, tries in session.execute(attempts_of(round).with_only_columns(column, func.count()).group_by(column)):
         if name in groups:
             groups[name] = replace(groups[name], tries=tries)
     names = _names(session, round, by, groups)
@@ -177,13 +176,6 @@ def _values(example: VotedExample, counter: VoteCounter) -> list[str]:
         return example.said(counter)
     author = str((example.answer or {}).get("text"))
     return ["author's" if said == author else "other" for said in example.said(counter)]
-
-
-def _attempts(round: Round) -> Select[int]:
-    """Select the attempts of people; attempts on pages that were never confirmed do not count."""
-    made = select(Attempt.id).outerjoin(WorkSession, WorkSession.id == Attempt.session_id)
-    confirmed = or_(Attempt.session_id.is_(None), WorkSession.status == SessionStatus.CONFIRMED)
-    return made.where(Attempt.round_id == round.id, confirmed)
 
 
 def _names(session: Session, round: Round, by: str, groups: Iterable[Hashable]) -> dict[Any, str]:

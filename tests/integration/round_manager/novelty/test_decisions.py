@@ -13,6 +13,7 @@ from round_manager.archive.storage import open_archives
 from round_manager.archive.verification import verify
 from round_manager.crowd.confirmation import mark_rejected
 from round_manager.examples.submissions import submit
+from round_manager.loop.supply_facts import find_facts
 from round_manager.models import (
     Assignment,
     Duplicate,
@@ -211,6 +212,33 @@ def test_rejected_work_whose_bonus_is_owed_stays_the_new_one(campaign: Campaign)
     assert campaign.reload(original).duplicate is None
     assert campaign.reload(second).duplicate_of == original.public_id.hex
     assert campaign.examples_with_bonus() == [original.id]
+
+
+def test_a_withdrawn_text_whose_bonus_is_owed_earns_its_copies_none(campaign: Campaign, tmp_path: Path) -> None:
+    original, second = confirmed(campaign, "W1", SENTENCES[0]), confirmed(campaign, "W2", SENTENCES[0])
+    verify_all(campaign)
+    withdraw_example(campaign, original)
+    third = confirmed(campaign, "W3", SENTENCES[0])
+    verify_all(campaign)
+    assert {campaign.reload(one).duplicate_of for one in (second, third)} == {original.public_id.hex}
+    assert campaign.examples_with_bonus() == [original.id]
+    campaign.mark_closed()
+    assert verify(Path(campaign.freeze(open_archives(str(tmp_path))).where)).problems == ()
+
+
+@pytest.mark.any_database
+def test_only_new_texts_count_towards_the_target(new_campaign: NewCampaign) -> None:
+    campaign = new_campaign(rounds={"target_fooling": 2}, **TERMS)
+    for number in range(3):
+        confirmed(campaign, f"W{number}", SENTENCES[0] + "!" * number)
+    verify_all(campaign)
+    with campaign.store.read() as session:
+        round = session.get_one(Round, campaign.round_id)
+        facts = find_facts(session, round, campaign.spec, "fake", now=campaign.now)
+    assert (facts.examples, facts.fooled, facts.verified_fooling, campaign.due()) == (3, 1, 1, None)
+    confirmed(campaign, "W3", SENTENCES[1])
+    verify_all(campaign)
+    assert campaign.due() is not None
 
 
 def test_the_page_warns_and_shows_only_the_workers_own_text(campaign: Campaign) -> None:

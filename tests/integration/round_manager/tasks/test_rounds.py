@@ -80,6 +80,20 @@ def test_a_new_round_has_collected_nothing(campaign: Campaign) -> None:
     assert (found.by_status, found.examples, found.fooled, found.attempts) == ({}, 0, 0, 0)
 
 
+@pytest.mark.any_database
+def test_attempts_of_a_page_count_once_it_is_confirmed(campaign: Campaign) -> None:
+    work = campaign.open_page("W1", hit=campaign.add_paid_hit())
+    for text in ("A warm slice", "A soft slice", "A cold slice"):
+        campaign.ask_target(work, text)
+    campaign.submit_example(work, "A cold slice")
+    campaign.finish_page(work)
+    with campaign.store.read() as session:
+        assert collected(session, campaign.round).attempts == 0
+    campaign.confirm(work)
+    with campaign.store.read() as session:
+        assert collected(session, campaign.round).attempts == 3
+
+
 def test_a_version_is_registered_once_with_its_parent(campaign: Campaign) -> None:
     child = manifest_for(campaign.spec, "child", parent=campaign.versions[0])
     with campaign.store.write() as session:
