@@ -149,9 +149,7 @@ class MeasuredText:
         return is_near(shingles(self.text), shingles(other), near)
 
 
-def measured_texts(
-    texts: Sequence[str], contexts: Sequence[str | None], *, accents: bool = True
-) -> list[MeasuredText]:
+def measured_texts(texts: Sequence[str], contexts: Sequence[str | None], *, accents: bool = True) -> list[MeasuredText]:
     """Measure written texts; each context is what the model reads with the text, None if it reads none."""
     if not texts:
         return []
