@@ -92,7 +92,8 @@ def test_a_submission_that_is_corrected_in_its_place_is_not_returned(worlds: Wor
     assert world.sync() == SyncResult(read=1, examples=1, cleared=int(pushed))
     assert world.push().contexts == 0
     assert len(world.tasks()) == before
-    assert world.write_outcomes() == 1
+    # If the corrected text fools the model, its author also skips the checks of it.
+    assert world.write_outcomes() >= 1
     assert world.data(number)["status"] != NOT_ACCEPTED
     assert world.data(number)["reason"] == ""
 
