@@ -17,6 +17,8 @@ BackendError
 ├── ModelInputInvalid           a row lacks a text that the model reads
 ├── TrainingDataInvalid         the rows cannot be trained on
 ├── EvaluationDataInvalid       the rows cannot be evaluated on
+├── PerturbationNotFound        there is no perturbation of that name, or it does not fit the task
+├── PerturbationInvalid         a perturbation of another package breaks its own rules
 ├── TrainingCancelled           training was cancelled; nothing was written
 ├── VerdictError                a verdict cannot be made
 │   ├── FooledRuleError         a fooled rule is unknown or does not fit the task
@@ -107,6 +109,14 @@ class TrainingDataInvalid(BackendError):
 
 class EvaluationDataInvalid(BackendError):
     """The rows cannot be evaluated on."""
+
+
+class PerturbationNotFound(BackendError):
+    """There is no perturbation of that name, or it does not fit the task."""
+
+
+class PerturbationInvalid(BackendError):
+    """A perturbation of another package breaks its own rules, or has the name of another one."""
 
 
 class TrainingDiverged(ModelError):
