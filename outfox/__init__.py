@@ -31,21 +31,24 @@ docs/data-columns.md describes every column.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outfox.arguments import Columns, Rounds, checked_verify, quoted
+from outfox.arguments import Columns, Rounds, checked_rounds, checked_verify, quoted
 from outfox.dynascore import dynascore
 from outfox.errors import (
     AccessDenied,
+    ArchiveExists,
     CacheUnusable,
     DataCorrupt,
     DataNotFound,
     DataUnreadable,
     ExportNotWritten,
+    ImportNotWritten,
     InvalidArgument,
     NotExportable,
+    NotImportable,
     OutfoxError,
     ServerError,
     ServerUnavailable,
@@ -56,15 +59,16 @@ from outfox.errors import (
 if TYPE_CHECKING:
     import pandas as pd
 
+    from outfox.imports.rounds import ImportReport
     from outfox.task_data import TaskData
 
 __version__ = "0.2.0"
 
 __all__ = [
-    "AccessDenied", "CacheUnusable", "DataCorrupt", "DataNotFound", "DataUnreadable", "ExportNotWritten",
-    "InvalidArgument", "NotExportable", "OutfoxError", "ServerError", "ServerUnavailable", "TaskData",
-    "TransferCorrupt", "attempts", "contexts", "dynascore", "export", "iter_load", "load", "metrics", "models",
-    "open", "votes",
+    "AccessDenied", "ArchiveExists", "CacheUnusable", "DataCorrupt", "DataNotFound", "DataUnreadable",
+    "ExportNotWritten", "ImportNotWritten", "InvalidArgument", "NotExportable", "NotImportable", "OutfoxError",
+    "ServerError", "ServerUnavailable", "TaskData", "TransferCorrupt", "attempts", "contexts", "dynascore", "export",
+    "import_rounds", "import_suite", "iter_load", "load", "metrics", "models", "open", "votes",
 ]  # fmt: skip
 
 # How many bytes of downloaded files are kept.
@@ -227,6 +231,104 @@ def export(
     elif checked_verify(verify) or rounds is not None:
         raise InvalidArgument("a DataFrame is exported as it is; pass `rounds` and `verify` to `outfox.load`")
     return export_frame(data, checked_form, folder)
+
+
+def import_rounds(
+    data: pd.DataFrame | str | Path | Iterable[str | Path],
+    task: str,
+    *,
+    form: str,
+    source: str,
+    licence: str,
+    to: str | Path = "archives",
+    citation: str = "",
+    rounds: int | Sequence[int] = (),
+    splits: str | Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    label_map: Mapping[str, str] | None = None,
+    slices: Sequence[str] = (),
+    votes: str | Path | Sequence[str | Path] = (),
+    labels: Sequence[str] | None = None,
+    inputs: Sequence[str] | None = None,
+    dry_run: bool = False,
+) -> ImportReport:
+    """Write published rounds as archives below the folder `to`, which `load` reads and `outfox round verify` checks.
+
+    `data` is one or several files or folders, or a DataFrame. `form` is `anli`, `dynasent`, `hatemoji`, `hatecheck`,
+    `squad`, `csv`, `jsonl`, `parquet`, `datasets` (a folder of Hugging Face's `datasets`) or `outfox` (archives). A
+    `source` and a `licence` are required. Rounds and splits come from the rows or from the files' names; `rounds` and
+    `splits` set them for all files, or for each. Without splits, a part is held out; contrast pairs stay together.
+
+    `columns` maps a field, or a meaning such as `id`, `label`, `votes` or `original`, to its column; `label_map`
+    published labels to the task's. `slices` are columns to keep, by which models are compared. `votes` are files of
+    votes by id, such as ANLI's verifier labels. `labels` and `inputs` define the task if the form does not, and if `to`
+    has no archive of it. Either all rounds are written or none; `dry_run` only checks. NotImportable has all mistakes
+    with their lines.
+    """
+    return _import(
+        data, task, form, source, licence, to, citation, rounds, splits, columns, label_map, slices, votes, labels,
+        inputs, dry_run=dry_run,
+    )  # fmt: skip
+
+
+def import_suite(
+    data: pd.DataFrame | str | Path | Iterable[str | Path],
+    task: str,
+    name: str,
+    *,
+    form: str,
+    source: str,
+    licence: str,
+    to: str | Path = "archives",
+    citation: str = "",
+    columns: Mapping[str, str] | None = None,
+    label_map: Mapping[str, str] | None = None,
+    slices: Sequence[str] = (),
+    labels: Sequence[str] | None = None,
+    inputs: Sequence[str] | None = None,
+    dry_run: bool = False,
+) -> ImportReport:
+    """Write a published test suite as an archive of its own, which belongs to no round; see `import_rounds`.
+
+    All of its rows are held out. `slices` are its groups, such as HateCheck's functional tests.
+    """
+    return _import(
+        data, task, form, source, licence, to, citation, (), (), columns, label_map, slices, (), labels, inputs,
+        suite=name, dry_run=dry_run,
+    )  # fmt: skip
+
+
+def _import(
+    data: Any,
+    task: str,
+    form: str,
+    source: str,
+    licence: str,
+    to: str | Path,
+    citation: str,
+    rounds: int | Sequence[int],
+    splits: str | Sequence[str],
+    columns: Mapping[str, str] | None,
+    label_map: Mapping[str, str] | None,
+    slices: Sequence[str],
+    votes: str | Path | Sequence[str | Path],
+    labels: Sequence[str] | None,
+    inputs: Sequence[str] | None,
+    *,
+    suite: str | None = None,
+    dry_run: bool,
+) -> ImportReport:
+    from outfox.imports.rounds import import_into
+
+    return import_into(
+        data, task, form=form, to=to, source=source, licence=licence, citation=citation,
+        rounds=checked_rounds(rounds) or [] if isinstance(rounds, int) or rounds else [],
+        splits=[splits] if isinstance(splits, str) else list(splits),
+        columns=dict(columns or {}), values={str(name): label for name, label in (label_map or {}).items()},
+        slices=[slices] if isinstance(slices, str) else list(slices),
+        votes=[Path(one) for one in ([votes] if isinstance(votes, str | Path) else votes)],
+        labels=labels, inputs=inputs, suite=suite, hidden=False, dry_run=dry_run,
+    )  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

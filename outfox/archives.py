@@ -16,7 +16,9 @@ MANIFEST = "manifest.json"
 FORMAT = 1
 TABLES = ("examples", "votes", "attempts", "contexts", "models")
 # What a data card says about a round, from its manifest and from the task as it was when the round opened.
-ROUND_FACTS = ("round", "opened_at", "closed_at", "models", "examples", "splits", "withheld", "written_by", "sha256")
+ROUND_FACTS = (
+    "origin", "round", "opened_at", "closed_at", "models", "examples", "splits", "withheld", "written_by", "sha256",
+)  # fmt: skip
 SPEC_FACTS = (
     "title", "description", "languages", "author", "licence", "data_licence", "labels", "fields", "fooled", "work",
     "validation",

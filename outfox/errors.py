@@ -12,10 +12,14 @@ OutfoxError                 outfox_error
     CacheUnusable           cache_unusable        downloaded files cannot be stored on this machine
     NotExportable           not_exportable        the rows do not fit the form
     ExportNotWritten        export_not_written    the exported files cannot be written
+    NotImportable           not_importable        files have mistakes; `problems` lists them with their lines
+    ImportNotWritten        import_not_written    the archives of imported rounds cannot be written
+    ArchiveExists           archive_exists        there is another archive at the same place
 """
 
 import re
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Any, ClassVar
 
 
 class OutfoxError(Exception):
@@ -82,3 +86,19 @@ class NotExportable(OutfoxError):
 
 class ExportNotWritten(OutfoxError):
     """The exported files cannot be written."""
+
+
+class NotImportable(OutfoxError):
+    """Files have mistakes; `problems` lists them with their lines."""
+
+    def __init__(self, problems: Sequence[Any]) -> None:
+        super().__init__("; ".join(map(str, problems)))
+        self.problems = tuple(problems)
+
+
+class ImportNotWritten(OutfoxError):
+    """The archives of imported rounds cannot be written."""
+
+
+class ArchiveExists(OutfoxError):
+    """There is another archive at the same place."""

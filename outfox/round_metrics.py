@@ -13,14 +13,19 @@ PAIR = 2
 
 
 def round_metrics(examples: pd.DataFrame) -> dict[str, Any]:
-    """Return the metrics of one round's examples."""
+    """Return the metrics of one round's examples.
+
+    Rates are of the examples of which it is known whether they fooled the model: imported rounds can lack that.
+    """
     collected = examples[~examples["status"].isin(NOT_COLLECTED)]
-    fooled = collected[collected["fooled"]]
+    judged = collected[collected["fooled"].notna()]
+    fooled = judged[judged["fooled"].astype(bool)]
     verified = fooled[fooled["status"] == "verified"]
     row: dict[str, Any] = {"collected": len(collected), "fooled": len(fooled), "verified_fooling": len(verified)}
     for name, count in (("mer", len(fooled)), ("vmer", len(verified))):
-        row[name], row[f"{name}_low"], row[f"{name}_high"] = _wilson_interval(count, len(collected))
-    row["example_tries_per_fool"] = _ratio(collected["tries"].sum(), len(fooled))
+        row[name], row[f"{name}_low"], row[f"{name}_high"] = _wilson_interval(count, len(judged))
+    tries = collected["tries"].sum(skipna=False)
+    row["example_tries_per_fool"] = float("nan") if pd.isna(tries) else _ratio(tries, len(fooled))
     # If the time of one example is unknown, so is the sum.
     seconds = collected["active_ms"].sum(skipna=False) / 1_000
     row["author_seconds_per_verified"] = float("nan") if pd.isna(seconds) else _ratio(seconds, len(verified))

@@ -20,6 +20,7 @@ from outfox.schemas import TEXT
 from outfox.table_files import FORMS
 from round_manager.archive.duplicate_check import DuplicateCheck
 from round_manager.archive.files import FILE, REPAIR, ArchiveManifest, read_manifest
+from round_manager.archive.import_check import ImportCheck
 from round_manager.archive.reader import TableCursor, table_batches
 from round_manager.archive.recount import Recount, SplitCheck, is_decided
 from round_manager.archive.round_rows import ArchiveRules, count_archived_attempts
@@ -68,13 +69,21 @@ def _check_content(
     unchecked: list[str],
     problems: list[str],
 ) -> None:
-    columns = Columns(spec, is_decided(manifest))
+    imported = manifest.origin is not None
+    kept = tuple(map(str, manifest.origin["slices"])) if manifest.origin is not None else None
+    columns = Columns(spec, is_decided(manifest), kept)
     problems += _column_problems(folder, columns)
     if problems:
         return
     problems += _table_problems(folder, manifest)
     problems += _model_problems(folder, manifest)
     problems += _vote_problems(folder, columns)
+    if imported:
+        check = ImportCheck(folder, manifest, columns)
+        problems += check.problems()
+        unchecked += check.unchecked
+        checked += ["the task's terms", "rows in both formats", "models", "votes of every example", "contrast pairs"]
+        return
     recount, splits = Recount(folder, columns), SplitCheck(folder, manifest, spec)
     problems += recount.problems()
     problems += splits.problems()
@@ -188,6 +197,12 @@ def _model_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
 def _database_problems(session: Session, round: Round, manifest: ArchiveManifest) -> Iterator[str]:
     if round.archive_sha256 != manifest.sha256:
         yield f"the database has the hash {round.archive_sha256}, the archive {manifest.sha256}; {REPAIR}"
+    if manifest.origin is not None:
+        # The database has the counts of an imported round, not its rows.
+        had = dict(collected(session, round).stored)
+        if had != dict(manifest.examples):
+            yield f"the database has the examples {had}, the manifest says {dict(manifest.examples)}; {REPAIR}"
+        return
     withheld = withheld_examples(session, round)
     if len(withheld) != manifest.withheld:
         yield f"the database withholds {count(len(withheld), 'example')}, the manifest {manifest.withheld}; {REPAIR}"

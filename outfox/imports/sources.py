@@ -1,0 +1,258 @@
+"""The files of an import: each is read row by row, with the line of each row, in memory that does not grow with it."""
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from outfox.archives import MANIFEST, read_manifest, sha256_of
+from outfox.arguments import reason
+from outfox.imports.problems import Problems, refuse
+
+Rows = Iterator[tuple[int, dict[str, Any]]]
+MAX_LINE_BYTES = 1_000_000
+BATCH = 5_000
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+SPLIT_NAMES = ("train", "dev", "validation", "valid", "test", "held_out")
+# A split or a round in a file's name, between other words.
+SPLIT_IN_NAME = re.compile(rf"(?:^|[-_.])({'|'.join(SPLIT_NAMES)})(?=$|[-_.])", re.IGNORECASE)
+ROUND_IN_NAME = re.compile(r"(?:^|[-_./])(?:round|r)[-_]?0*([1-9][0-9]?)(?=$|[-_./])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file, or a DataFrame, that is imported; `read` yields its rows with their lines."""
+
+    name: str
+    sha256: str
+    read: Callable[[Problems], Rows]
+    split: str | None = None
+    round: int | None = None
+    # The settings of the task, if the source is an archive.
+    spec: Mapping[str, Any] | None = None
+
+
+def open_sources(paths: Sequence[Path], kind: str | None) -> list[Source]:
+    """Return the files, a folder's files one by one; `kind` is the format if the names do not tell it."""
+    files: list[Path] = []
+    for path in paths:
+        files += _files_in(path) if path.is_dir() else [path]
+    names = _names(files)
+    found = []
+    for path, name in zip(files, names, strict=True):
+        try:
+            with path.open("rb") as file:
+                sha256 = sha256_of(file)
+        except OSError as error:
+            raise refuse(
+                str(path), "file_unreadable", f"cannot be read{reason(error)}; name an existing file"
+            ) from error
+        form = kind or path.suffix.lower().removeprefix(".")
+        if form not in READERS:
+            raise refuse(name, "file_unknown", f"has no known format; use one of {', '.join(READERS)}")
+        split, number = SPLIT_IN_NAME.search(path.stem), ROUND_IN_NAME.search(f"{path.parent.name}/{path.stem}")
+        found.append(
+            Source(
+                name,
+                sha256,
+                _reader(READERS[form], path, name),
+                split[1].lower() if split else None,
+                int(number[1]) if number else None,
+            )
+        )
+    return found
+
+
+def archive_sources(paths: Sequence[Path]) -> list[Source]:
+    """Return the examples of archives: a folder with a manifest, or a folder of such folders."""
+    folders: list[Path] = []
+    for path in paths:
+        folders += [path] if (path / MANIFEST).is_file() else sorted(file.parent for file in path.glob(f"*/{MANIFEST}"))
+        if not folders:
+            raise refuse(str(path), "folder_empty", "has no archive; name a folder with a manifest.json")
+    found = []
+    for folder in folders:
+        manifest = read_manifest(folder / MANIFEST, "copy the archive again")
+        (source,) = open_sources([folder / "examples.parquet"], "parquet")
+        if source.sha256 != manifest["files"]["examples.parquet"]["sha256"]:
+            raise refuse(str(folder), "file_corrupt", "was changed (its SHA-256 differs); copy the archive again")
+        name = f"{folder.name}/examples.parquet"
+        found.append(Source(name, source.sha256, source.read, None, int(manifest["round"]), manifest["spec"]))
+    return found
+
+
+def _reader(read: Callable[[Path, str, Problems], Rows], path: Path, name: str) -> Callable[[Problems], Rows]:
+    return lambda problems: read(path, name, problems)
+
+
+def _files_in(folder: Path) -> list[Path]:
+    """Return the data files of a folder, such as a data set of Hugging Face; parts of one split in order."""
+    files = sorted(path for path in folder.rglob("*") if path.suffix.lower()[1:] in IN_FOLDERS and path.is_file())
+    files = [path for path in files if path.name not in NOT_DATA]
+    if not files:
+        raise refuse(str(folder), "folder_empty", f"has no file in one of the formats {', '.join(IN_FOLDERS)}")
+    return files
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    """Return names that tell the files apart: the last parts of their paths."""
+    for length in range(1, max((len(file.absolute().parts) for file in files), default=1) + 1):
+        names = ["/".join(file.absolute().parts[-length:]) for file in files]
+        if len(set(names)) == len(names):
+            return names
+    raise refuse(str(files[0]), "file_repeated", "is named twice; name each file once")
+
+
+def _json_lines(path: Path, name: str, problems: Problems) -> Rows:
+    with path.open("rb") as file:
+        for number, raw in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), 1):
+            line = raw.removeprefix(BYTE_ORDER_MARK) if number == 1 else raw
+            if len(line) > MAX_LINE_BYTES:
+                raise refuse(name, "line_too_long", f"line {number} is longer than {MAX_LINE_BYTES:,} bytes")
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+            except UnicodeDecodeError:
+                problems.add(name, number, "file_not_utf8", "is not UTF-8; save the file as UTF-8")
+            except (ValueError, RecursionError):
+                problems.add(name, number, "json_invalid", "is not valid JSON; write one object per line")
+            else:
+                if isinstance(row, dict):
+                    yield number, row
+                else:
+                    problems.add(name, number, "json_invalid", "is not an object; write one object per line")
+
+
+def _delimited(path: Path, name: str, problems: Problems) -> Rows:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    csv.field_size_limit(MAX_LINE_BYTES)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            header = next(rows, None)
+            if not header:
+                raise refuse(name, "file_empty", "has no header; write the names of the columns on the first line")
+            if repeated := sorted({one for one in header if header.count(one) > 1}):
+                raise refuse(name, "column_repeated", f"has the column {repeated[0]!r} twice; rename one")
+            for row in rows:
+                if len(row) == len(header):
+                    yield rows.line_num, {one: value or None for one, value in zip(header, row, strict=True)}
+                elif row:
+                    text = f"has {len(row)} values, the header has {len(header)}; check the quotes"
+                    problems.add(name, rows.line_num, "values_differ", text)
+        except csv.Error as error:
+            problems.add(name, rows.line_num, "csv_invalid", f"is not valid CSV ({error})")
+        except UnicodeDecodeError:
+            problems.add(name, rows.line_num + 1, "file_not_utf8", "is not UTF-8 here; save the file as UTF-8")
+
+
+def _parquet(path: Path, name: str, problems: Problems) -> Rows:
+    try:
+        with parquet.ParquetFile(path) as file:
+            yield from _numbered(file.iter_batches(batch_size=BATCH), _class_names(file.schema_arrow))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise refuse(name, "file_corrupt", "is not a valid Parquet file; copy it again") from error
+
+
+def _arrow(path: Path, name: str, problems: Problems) -> Rows:
+    try:
+        with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as stream:
+            pieces = (batch.slice(at, BATCH) for batch in stream for at in range(0, batch.num_rows, BATCH))
+            yield from _numbered(pieces, _class_names(stream.schema))
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise refuse(name, "file_corrupt", "is not a valid Arrow file; copy it again") from error
+
+
+def _numbered(batches: Iterator[pa.RecordBatch], classes: Mapping[str, list[str]]) -> Rows:
+    number = 0
+    for batch in batches:
+        for row in batch.to_pylist():
+            number += 1
+            for column, names in classes.items():
+                # `datasets` writes -1 for a label that is not given.
+                at = row[column]
+                row[column] = names[at] if isinstance(at, int) and 0 <= at < len(names) else None
+            yield number, row
+
+
+def _class_names(schema: pa.Schema) -> dict[str, list[str]]:
+    """Return the labels of columns that `datasets` stores as numbers, from its notes in the schema."""
+    try:
+        notes = json.loads((schema.metadata or {})[b"huggingface"])["info"]["features"]
+        return {name: list(one["names"]) for name, one in notes.items() if one.get("_type") == "ClassLabel"}
+    except (KeyError, ValueError, TypeError, AttributeError):
+        return {}
+
+
+def _squad(path: Path, name: str, problems: Problems) -> Rows:
+    """Yield the questions of a SQuAD file, which is one JSON document and is read as a whole."""
+    try:
+        articles = json.loads(path.read_bytes())["data"]
+        for number, (title, place, passage, question) in enumerate(
+            (
+                (article.get("title"), place, paragraph["context"], question)
+                for article in articles
+                for place, paragraph in enumerate(article["paragraphs"])
+                for question in paragraph["qas"]
+            ),
+            1,
+        ):
+            answers = question.get("answers") or [{}]
+            first = {"answer": answers[0].get("text"), "answer_start": answers[0].get("answer_start")}
+            context = None if title is None else f"{title}/{place}"
+            rest = {key: value for key, value in question.items() if key != "answers"}
+            yield number, {**rest, "context": passage, "title": context, **first}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise refuse(name, "squad_invalid", "is not in SQuAD's form: data, paragraphs, qas, answers") from error
+
+
+def frame_source(frame: Any) -> Source:
+    """Return a pandas DataFrame as a source; its hash is that of its values."""
+    import pandas as pd
+
+    hashed = pd.util.hash_pandas_object(frame.astype(str), index=False).to_numpy()
+
+    def read(_problems: Problems) -> Rows:
+        for start in range(0, len(frame), BATCH):
+            piece = frame.iloc[start : start + BATCH]
+            for number, row in enumerate(piece.to_dict("records"), start + 1):
+                yield number, {str(name): _plain(value) for name, value in row.items()}
+
+    return Source("DataFrame", sha256_of_bytes(hashed.tobytes()), read)
+
+
+def sha256_of_bytes(data: bytes) -> str:
+    """Return the hash of some bytes."""
+    import hashlib
+
+    return hashlib.sha256(data).hexdigest()
+
+
+def _plain(value: Any) -> Any:
+    import pandas as pd
+
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, list | dict | tuple):
+        return value
+    return None if pd.isna(value) else value
+
+
+READERS: dict[str, Callable[[Path, str, Problems], Rows]] = {
+    "jsonl": _json_lines,
+    "csv": _delimited,
+    "tsv": _delimited,
+    "parquet": _parquet,
+    "arrow": _arrow,
+    "squad": _squad,
+}
+IN_FOLDERS = ("jsonl", "csv", "tsv", "parquet", "arrow")
+# `datasets.save_to_disk` and our own exports write these next to the data.
+NOT_DATA = ("dataset_info.json", "state.json", "dataset_dict.json", "manifest.json", "README.md")
