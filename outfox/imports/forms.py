@@ -172,12 +172,12 @@ def votes_in(value: Any, labels: Labels, form: Form) -> list[ImportedVote]:
     if value is None:
         return []
     if isinstance(value, Mapping):
-        pairs = [(worker, label) for label, workers in value.items() for worker in _list(workers)]
-    else:
-        found = _list(value)
-        if any(isinstance(one, Mapping) and one.get("flag") for one in found):
-            return [_flag_or_vote(one, labels, form) for one in found]
-        pairs = [(one.get("worker"), one.get("label")) if isinstance(one, Mapping) else (None, one) for one in found]
+        given = [(_list(workers), _vote(label, labels, form)) for label, workers in value.items() if workers]
+        return [ImportedVote(_worker(worker), label) for workers, label in given for worker in workers]
+    found = _list(value)
+    if any(isinstance(one, Mapping) and one.get("flag") for one in found):
+        return [_flag_or_vote(one, labels, form) for one in found]
+    pairs = [(one.get("worker"), one.get("label")) if isinstance(one, Mapping) else (None, one) for one in found]
     return [ImportedVote(_worker(worker), _vote(label, labels, form)) for worker, label in pairs]
 
 

@@ -57,6 +57,9 @@ class RowMapper:
         self._labels = Labels(shape.labels, {**usual, **choices.labels})
         self._is_qa = shape.kind == "qa"
         self.columns = self._columns()
+        # Whether a key is a path of keys is looked at once, and not for every row.
+        self._keys = {name: [(one, "." in one) for one in columns] for name, columns in self.columns.items() if columns}
+        self._fields = [(name, name in shape.inputs) for name in shape.fields if name in self._keys]
         self.slices = tuple(choices.slices or form.slices)
 
     def _columns(self) -> dict[str, tuple[str, ...]]:
@@ -102,11 +105,9 @@ class RowMapper:
         get = self._get
         given = get(raw, "id")
         own = id_in(given, "the id") if given is not None else f"{source.name}-{line}"
-        inputs = self._shape.inputs
         fields: dict[str, str | None] = {
-            name: text_in(get(raw, name), name) if name in inputs else optional_text(get(raw, name), name)
-            for name in self._shape.fields
-            if name in self.columns
+            name: text_in(get(raw, name), name) if is_read else optional_text(get(raw, name), name)
+            for name, is_read in self._fields
         }
         published = source.split or get(raw, "split")
         split, use = (None, None) if published is None else split_in(published)
@@ -136,10 +137,8 @@ class RowMapper:
         return row
 
     def _get(self, raw: Mapping[str, Any], name: str) -> Any:
-        for one in self.columns.get(name, ()):
-            found = raw.get(one)
-            if found is None and "." in one:
-                found = nested(raw, one)
+        for one, is_path in self._keys.get(name, ()):
+            found = nested(raw, one) if is_path else raw.get(one)
             if found is not None:
                 return found
         return None

@@ -110,7 +110,10 @@ class Labels:
 
     def of(self, value: Any, what: str) -> str:
         """Return the task's label; raise RowError if there is no such label."""
-        found = self.find(value)
+        # Most labels are written as in the task, or were met before.
+        found = self._found.get(value) if type(value) is str else None
+        if found is None:
+            found = self.find(value)
         if found is None:
             known = ", ".join(self._labels)
             raise RowError("label_unknown", f"{what} is {quoted(value)}; the task's labels are {known}")
@@ -135,9 +138,11 @@ def text_in(value: Any, what: str, most: int = MAX_TEXT) -> str:
 
 def optional_text(value: Any, what: str) -> str | None:
     """Return a text, a number as text, or None if there is none."""
-    if isinstance(value, bool | int | float):
+    if value is None or value == "":
+        return None
+    if not isinstance(value, str):
         value = _number_text(value)
-    return None if value is None or value == "" else text_in(value, what)
+    return text_in(value, what)
 
 
 def id_in(value: Any, what: str) -> str:
@@ -150,6 +155,8 @@ def id_in(value: Any, what: str) -> str:
 
 def split_in(value: Any) -> tuple[str, str]:
     """Return a split as it was published, and what it may be used for."""
+    if type(value) is str and value in USES:
+        return value, USES[value]
     name = value.strip() if isinstance(value, str) else ""
     use = USES.get(name.lower())
     if use is None:

@@ -40,17 +40,6 @@ class RoundTables:
     def add(self, row: ImportedRow) -> None:
         """Add a row; complete batches are written in the background."""
         self._rows.append(row)
-        self.tallies[row.status, row.fooled] += 1
-        self.parts[row.published_split] += 1
-        self.splits[row.split] += 1
-        if row.votes:
-            said = [one.value for one in row.votes if one.value is not None]
-            if self._schemas.is_qa:
-                said = ["gold" if one == row.gold else "other" for one in said]
-            self.cast[tuple(sorted(said))] += 1
-            self.votes_differ += differs(said, "gold" if self._schemas.is_qa else row.gold)
-        if row.model is not None:
-            self._models.setdefault(row.model, len(self._models))
         if len(self._rows) >= BATCH:
             self._write()
 
@@ -76,9 +65,29 @@ class RoundTables:
     def _write(self) -> None:
         rows, self._rows = self._rows, []
         if rows:
+            self._count(rows)
             votes = _votes(rows, self._schemas, self._number)
             self._examples.write(_examples(rows, votes, self._schemas, self._number))
             self._votes.write(votes)
+
+    def _count(self, rows: Sequence[ImportedRow]) -> None:
+        self.tallies.update([(row.status, row.fooled) for row in rows])
+        self.parts.update([row.published_split for row in rows])
+        self.splits.update([row.split for row in rows])
+        for name in dict.fromkeys([row.model for row in rows if row.model is not None]):
+            self._models.setdefault(name, len(self._models))
+        cast: Counter[tuple[str | None, tuple[str, ...]]] = Counter()
+        for row in rows:
+            if row.votes:
+                said = [one.value for one in row.votes if one.value is not None]
+                if self._schemas.is_qa:
+                    cast["gold", tuple(sorted(["gold" if one == row.gold else "other" for one in said]))] += 1
+                else:
+                    cast[row.gold, tuple(sorted(said))] += 1
+        # There are few different votes, so that each is looked at once.
+        for (gold, votes), number in cast.items():
+            self.cast[votes] += number
+            self.votes_differ += number * differs(votes, gold)
 
 
 class PredictionFiles:
