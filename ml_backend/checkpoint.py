@@ -48,7 +48,7 @@ def open_checkpoint(base: str) -> Checkpoint:
     if path is not None:
         # The name alone: a model card is shared, and must not disclose paths of this machine.
         return Checkpoint(path.resolve().name, path, _weights_sha256(check_model_folder(path)))
-    path = _fetch_from_hub(base)
+    path = fetch_from_hub(base)
     return Checkpoint(base, path, _weights_sha256(check_parts(path)))
 
 
@@ -83,7 +83,8 @@ def _weights_sha256(files: tuple[Path, ...]) -> str:
     return hashes[0] if len(hashes) == 1 else json_sha256(hashes)
 
 
-def _fetch_from_hub(hub_id: str) -> Path:
+def fetch_from_hub(hub_id: str) -> Path:
+    """Return the folder of a hub model in the local cache; without HF_HUB_OFFLINE it is downloaded if needed."""
     from httpx import HTTPError
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError

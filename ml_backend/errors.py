@@ -7,6 +7,8 @@ BackendError
 │   ├── ModelFileCorrupt        a file is missing, changed or unreadable
 │   ├── ModelFileNotWritable    the disk does not accept a model's files
 │   ├── ModelMismatch           the model was made for other labels, fields or lengths
+│   ├── LabelMappingUnknown     the model's labels cannot be matched with the task's
+│   ├── LabelMappingUnconfirmed the model's labels are probably the task's, but a person has to confirm it
 │   ├── ModelParityFailed       the model does not answer here as it did when it was trained
 │   ├── ModelExportFailed       the network cannot be exported to ONNX
 │   ├── RuntimeNotAvailable     the version cannot run on the requested runtime
@@ -19,6 +21,7 @@ BackendError
 ├── EvaluationDataInvalid       the rows cannot be evaluated on
 ├── PerturbationNotFound        there is no perturbation of that name, or it does not fit the task
 ├── PerturbationInvalid         a perturbation of another package breaks its own rules
+├── PredictionsInvalid          a file of predictions does not fit the rows or the task
 ├── TrainingCancelled           training was cancelled; nothing was written
 ├── VerdictError                a verdict cannot be made
 │   ├── FooledRuleError         a fooled rule is unknown or does not fit the task
@@ -83,6 +86,14 @@ class ModelMismatch(ModelError):
     """A model was made for other labels, fields or lengths than the task has."""
 
 
+class LabelMappingUnknown(ModelError):
+    """A model's labels cannot be matched with the task's."""
+
+
+class LabelMappingUnconfirmed(ModelError):
+    """A model's labels are probably the task's, but a person has to confirm it."""
+
+
 class ModelParityFailed(ModelError):
     """A model gives other answers than its reference does."""
 
@@ -117,6 +128,10 @@ class PerturbationNotFound(BackendError):
 
 class PerturbationInvalid(BackendError):
     """A perturbation of another package breaks its own rules, or has the name of another one."""
+
+
+class PredictionsInvalid(BackendError):
+    """A file of predictions does not fit the rows or the task."""
 
 
 class TrainingDiverged(ModelError):

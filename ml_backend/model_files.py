@@ -95,8 +95,18 @@ def read_json_object(path: Path, max_bytes: int = MAX_JSON_BYTES) -> dict[str, A
     return value
 
 
-def check_onnx(path: Path) -> OnnxFile:
-    """Return a description of an ONNX file; raise ModelError if it refers to other files or code, or loops."""
+def refuse_links(directory: Path) -> None:
+    """Raise ModelFileUnsafe where the folder contains a symbolic link, which could show any file of this machine."""
+    for path in (directory, *sorted(directory.rglob("*"))):
+        if path.is_symlink():
+            raise ModelFileUnsafe(f"{path} is a symbolic link; copy the file that it points to into the folder")
+
+
+def check_onnx(path: Path, pad_id: int | None = None) -> OnnxFile:
+    """Return a description of an ONNX file; raise ModelError if it refers to other files or code, or loops.
+
+    Files that were exported here name their padding id; for others, pass it.
+    """
     import onnx
 
     model = _read_onnx(path)
@@ -115,7 +125,8 @@ def check_onnx(path: Path) -> OnnxFile:
     if operators & _LOOPS:
         raise ModelFileUnsafe(f"{path} contains a loop, which no encoder needs; export the model again")
     inputs, outputs = (frozenset(one.name for one in part) for part in (model.graph.input, model.graph.output))
-    return OnnxFile(path, inputs, outputs, bool(operators & _DYNAMIC_SCALES), _pad_id(path, model))
+    pad = _pad_id(path, model) if pad_id is None else pad_id
+    return OnnxFile(path, inputs, outputs, bool(operators & _DYNAMIC_SCALES), pad)
 
 
 def _looks_pickled(path: Path) -> bool:

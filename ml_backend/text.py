@@ -29,6 +29,16 @@ class Aligned:
         return self.starts[start], self.ends[end - 1]
 
 
+def unchanged(text: str) -> str:
+    """Return the text as it is, for models that were trained elsewhere."""
+    return text
+
+
+def unchanged_aligned(text: str) -> Aligned:
+    """Return the text as it is, with the origin of each character."""
+    return Aligned(text, range(len(text)), range(1, len(text) + 1))
+
+
 def normalise(text: str) -> str:
     """Return the text as models read it: NFC, emoji as words, no invisible characters, single spaces."""
     if _PLAIN.fullmatch(text):

@@ -44,6 +44,8 @@ from outfox.errors import (
     DataCorrupt,
     DataNotFound,
     DataUnreadable,
+    EvaluationFailed,
+    EvaluatorMissing,
     ExportNotWritten,
     ImportNotWritten,
     InvalidArgument,
@@ -66,8 +68,9 @@ __version__ = "0.2.0"
 
 __all__ = [
     "AccessDenied", "ArchiveExists", "CacheUnusable", "DataCorrupt", "DataNotFound", "DataUnreadable",
-    "ExportNotWritten", "ImportNotWritten", "InvalidArgument", "NotExportable", "NotImportable", "OutfoxError",
-    "ServerError", "ServerUnavailable", "TaskData", "TransferCorrupt", "attempts", "contexts", "dynascore", "export",
+    "EvaluationFailed", "EvaluatorMissing", "ExportNotWritten", "ImportNotWritten", "InvalidArgument",
+    "NotExportable", "NotImportable", "OutfoxError", "ServerError", "ServerUnavailable", "TaskData",
+    "TransferCorrupt", "attempts", "compare", "contexts", "dynascore", "evaluate", "evaluations", "export",
     "import_rounds", "import_suite", "iter_load", "load", "metrics", "models", "open", "votes",
 ]  # fmt: skip
 
@@ -329,6 +332,53 @@ def _import(
         votes=[Path(one) for one in ([votes] if isinstance(votes, str | Path) else votes)],
         labels=labels, inputs=inputs, suite=suite, hidden=False, dry_run=dry_run,
     )  # fmt: skip
+
+
+def evaluate(
+    models: Mapping[str, str | Path] | Sequence[str | Path] | str | Path,
+    task: str,
+    *,
+    path: str | Path,
+    on: str | Path | Sequence[str | Path] | None = None,
+    axes: str | Sequence[str] | None = None,
+    labels: Mapping[str, str] | None = None,
+    yes: bool = False,
+    slices: Sequence[str] = (),
+    pack: str | Path | None = None,
+) -> pd.DataFrame:
+    """Measure models on the seed, on every frozen round, on test suites or on files, and return all figures.
+
+    `models` maps names to what `outfox evaluate` takes: a version, a folder with a Hugging Face or ONNX model, a model
+    of the hub, or a file of predictions. `on` names data sets (default: the seed and the rounds), `axes` the axes
+    (default: performance and calibration). `labels` says what the labels of a model mean, for example
+    {"LABEL_0": "negative", ...}; `yes` accepts a mapping that their names only suggest. `slices` are columns of files.
+    `pack` is the task's pack, for its seed, if it has another name than the task.
+
+    The frame has one figure per row: model, model_id, data, slice (empty: all rows), axis, metric, n, value, low, high.
+    Shares are in points. Figures are stored next to the archives at `path` and not measured twice. Needs the package
+    `outfox`; see `outfox.evaluations` for reading what is stored.
+    """
+    from outfox.evaluator import evaluate_frame
+
+    return evaluate_frame(models, task, path, on=on, axes=axes, labels=labels, yes=yes, slices=slices, pack=pack)
+
+
+def evaluations(task: str, *, path: str | Path) -> pd.DataFrame:
+    """Return the stored figures of all models on all data sets of a task, as `evaluate` returns them."""
+    from outfox.stored_evaluations import stored_evaluations
+
+    return stored_evaluations(task, path)
+
+
+def compare(data: pd.DataFrame, *, path: str | Path | None = None) -> pd.DataFrame:
+    """Compare every two models of a frame of `evaluate` or `evaluations` on each data set, row by row.
+
+    One row per pair: the difference of the mean scores with its 95 % interval, the test, its p-value, and the p-value
+    after Holm's correction for all pairs and data sets. `path` is the folder of archives, if it has moved.
+    """
+    from outfox.evaluator import compare_frame
+
+    return compare_frame(data, path)
 
 
 def __getattr__(name: str) -> Any:

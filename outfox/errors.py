@@ -15,6 +15,8 @@ OutfoxError                 outfox_error
     NotImportable           not_importable        files have mistakes; `problems` lists them with their lines
     ImportNotWritten        import_not_written    the archives of imported rounds cannot be written
     ArchiveExists           archive_exists        there is another archive at the same place
+    EvaluatorMissing        evaluator_missing     models can be evaluated only with the whole of Outfox installed
+    EvaluationFailed        evaluation_failed     a model or its rows cannot be evaluated; `reason` is a stable code
 """
 
 import re
@@ -102,3 +104,16 @@ class ImportNotWritten(OutfoxError):
 
 class ArchiveExists(OutfoxError):
     """There is another archive at the same place."""
+
+
+class EvaluatorMissing(OutfoxError):
+    """Models can be evaluated only where the whole of Outfox is installed."""
+
+
+class EvaluationFailed(OutfoxError):
+    """A model or its rows cannot be evaluated; `reason` is a stable code."""
+
+    def __init__(self, message: str, *, reason: str = "", retry: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.retry = retry

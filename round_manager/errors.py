@@ -5,6 +5,7 @@ RoundManagerError
 ├── RoundError: RoundNotFound, RoundNotOpen, RoundAlreadyOpen, RoundNotClosed, RoundNotReady, RoundAlreadyClosed,
 │   NoContexts, NoModelVersion, MetricsUnavailable, NothingToLearn
 ├── ModelVersionError: ModelVersionNotFound, ModelVersionMismatch, ModelVersionChanged
+├── EvaluationError: AxisUnknown, DataSetNotFound, ModelsAmbiguous
 ├── TrainingError: TrainingBusy, NoTraining, TrainingTooLate, TrainingEnded
 ├── SubmissionRefused, StaleVerdict, VoteRefused, PolicyError
 ├── DecisionRefused: ExampleNotFound
@@ -99,6 +100,22 @@ class ModelVersionMismatch(ModelVersionError):
 
 class ModelVersionChanged(ModelVersionError):
     """A model version was registered with other files."""
+
+
+class EvaluationError(RoundManagerError):
+    """Models cannot be evaluated as it was asked."""
+
+
+class AxisUnknown(EvaluationError):
+    """There is no axis of that name."""
+
+
+class DataSetNotFound(EvaluationError):
+    """The task has no data set of that name."""
+
+
+class ModelsAmbiguous(EvaluationError):
+    """Two models have the same name."""
 
 
 class TrainingError(RoundManagerError):

@@ -157,26 +157,39 @@ def _with_answer(
     used = {"id", "split", "label", "answer", "answer_start", *fields}
     extra = {key: value for key, value in row.items() if key not in used}
     row_id = lines.row_id(number, row, id_problems)
+    found = row_answer(row, fields, spec)
+    if isinstance(found, tuple):
+        lines.add_problem(number, *found)
+        return None
+    return SeedRow(row_id, split, fields, found.label, found.text, found.start, extra)
+
+
+@dataclass(frozen=True)
+class RowAnswer:
+    """The right answer of a row: a label, or a text with its start in the passage."""
+
+    label: str | None = None
+    text: str | None = None
+    start: int | None = None
+
+
+def row_answer(row: Mapping[str, Any], fields: Mapping[str, str], spec: TaskSpec) -> RowAnswer | Mistake:
+    """Return the right answer of a row, or what is wrong with it."""
     if spec.kind == "classification":
         label = row.get("label")
         if label not in spec.label_names:
             found = "has no label" if label is None else f"label is {shown_json(label)}"
-            lines.add_problem(number, "label_invalid", f"{found}; write one of {', '.join(spec.label_names)}")
-            return None
-        return SeedRow(row_id, split, fields, str(label), None, None, extra)
+            return "label_invalid", f"{found}; write one of {', '.join(spec.label_names)}"
+        return RowAnswer(label=str(label))
     passage = fields[spec.model_input[1]]
     answer = row.get("answer")
     if not isinstance(answer, str) or is_blank(answer):
-        lines.add_problem(number, "answer_missing", "has no answer; add the text that answers the question")
-        return None
+        return "answer_missing", "has no answer; add the text that answers the question"
     start = row.get("answer_start", passage.find(answer))
     if not isinstance(start, int) or start < 0 or passage[start : start + len(answer)] != answer:
         fix = "copy the answer from the passage, or omit answer_start"
-        lines.add_problem(
-            number, "answer_invalid", f"the passage does not contain {shown_json(answer)} at answer_start; {fix}"
-        )
-        return None
-    return SeedRow(row_id, split, fields, None, answer, start, extra)
+        return "answer_invalid", f"the passage does not contain {shown_json(answer)} at answer_start; {fix}"
+    return RowAnswer(text=answer, start=start)
 
 
 def _check_labels_are_used(file: str, rows: list[SeedRow], spec: TaskSpec) -> None:

@@ -85,6 +85,11 @@ def row_scores(rows: Sequence[SeedRow], predictions: Sequence[Prediction], spec:
     return [float(prediction.text == row.label) for row, prediction in pairs]
 
 
+def exact_and_f1(answer: str, right: str) -> tuple[float, float]:
+    """Return the exact match and the F1 of an answer, 0 to 1, as SQuAD counts them."""
+    return float(exact_match(answer, right)), f1_score(answer, right)
+
+
 def label_metrics(rows: Sequence[SeedRow], predictions: Sequence[Prediction], labels: Sequence[str]) -> Metrics:
     """Return the metrics of a classification task."""
     confusion = {right: dict.fromkeys(labels, 0) for right in labels}

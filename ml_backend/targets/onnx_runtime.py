@@ -50,9 +50,14 @@ class OnnxNetwork:
             ) from error
 
 
-def open_onnx(directory: Path, kind: Kind, labels: int, max_length: int) -> tuple[OnnxNetwork, TextEncoder]:
-    """Return the network and the encoder of a version's folder, after a check of the file and one trial pass."""
-    file = check_onnx(directory / ONNX)
+def open_onnx(
+    directory: Path, kind: Kind, labels: int, max_length: int, pad_id: int | None = None
+) -> tuple[OnnxNetwork, TextEncoder]:
+    """Return the network and the encoder of a folder, after a check of the file and one trial pass.
+
+    Versions that were trained here name their padding id in the file; for others, pass it.
+    """
+    file = check_onnx(directory / ONNX, pad_id)
     if not _NEEDED <= file.inputs <= {*_NEEDED, _TYPES}:
         names = ", ".join(sorted(file.inputs)) or "nothing"
         raise ModelFileCorrupt(f"{file.path} reads {names[:200]}, not input_ids and attention_mask; train it again")

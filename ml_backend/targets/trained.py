@@ -1,7 +1,7 @@
 """Models that were trained here: classification of one or two texts, and extractive question answering."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -48,19 +48,22 @@ class TrainedClassifier:
         labels: Sequence[str],
         fields: Sequence[str],
         probes: Sequence[Probe] = (),
+        *,
+        read: Callable[[str], str] = normalise,
     ) -> None:
         self.version = version
         self.capabilities = Capabilities(tuple(fields), warm_up=WARM_UP_WORDS, probes=tuple(probes))
         self._network = network
         self._encoder = encoder
         self._labels = tuple(labels)
+        self._read = read
 
     def predict(self, rows: Sequence[Row]) -> list[Prediction]:
         """Return one LabelPrediction for each row, in their order."""
         predictions: list[Prediction] = []
         for first in range(0, len(rows), LABEL_ROWS_HELD):
             texts = texts_of_rows(rows[first : first + LABEL_ROWS_HELD], self.capabilities.fields)
-            tokens = self._encoder.texts([tuple(normalise(text) for text in row) for row in texts])
+            tokens = self._encoder.texts([tuple(map(self._read, row)) for row in texts])
             predictions += [self._prediction(logits) for logits in self._logits(tokens)]
         return predictions
 
@@ -102,6 +105,8 @@ class TrainedSpanFinder:
         doc_stride: int,
         max_answer_tokens: int = MAX_ANSWER_TOKENS,
         probes: Sequence[Probe] = (),
+        *,
+        read: Callable[[str], Aligned] = align,
     ) -> None:
         self.version = version
         self.capabilities = Capabilities(tuple(fields), warm_up=WARM_UP_WORDS, probes=tuple(probes))
@@ -109,6 +114,7 @@ class TrainedSpanFinder:
         self._encoder = encoder
         self._doc_stride = doc_stride
         self._max_answer_tokens = max_answer_tokens
+        self._read = read
 
     def predict(self, rows: Sequence[Row]) -> list[Prediction]:
         """Return one SpanPrediction for each row, in their order."""
@@ -119,8 +125,8 @@ class TrainedSpanFinder:
         return predictions
 
     def _predictions(self, texts: list[tuple[str, ...]]) -> list[SpanPrediction]:
-        passages = [align(passage) for _, passage in texts]
-        questions = [normalise(question) for question, _ in texts]
+        passages = [self._read(passage) for _, passage in texts]
+        questions = [self._read(question).text for question, _ in texts]
         windows = [
             self._encoder.windows(question, passage.text, self._doc_stride)
             for question, passage in zip(questions, passages, strict=True)

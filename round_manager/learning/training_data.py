@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session
@@ -20,6 +20,7 @@ from ml_backend.hashing import rows_sha256
 from ml_backend.manifest import DataSource
 from round_manager.audit import note
 from round_manager.errors import NothingToLearn, RoundNotClosed, RoundNotReady
+from round_manager.examples.rows import row_of_example
 from round_manager.examples.submissions import content_sha256
 from round_manager.models import (
     AuditEntry,
@@ -143,7 +144,7 @@ def _check_split(session: Session, task: Task, round: Round) -> None:
     if session.scalar(select(verified)) and rows_to_learn(session, round) is None:
         raise RoundNotReady(
             f"round {round.number} of {task.name} is closed but not split yet; freeze it first",
-            hint=Hint("freeze_round", task=task.name, number=round.number),
+            hint=Hint("freeze_round", task=task.name, round=round.number),
         )
 
 
@@ -162,25 +163,7 @@ def _examples(session: Session, round: Round, split: Split, spec: TaskSpec) -> I
     mine = (Example.round_id == round.id, Example.split == split, Example.status == ExampleStatus.VERIFIED)
     found = session.execute(columns.where(*mine).order_by(Example.id).execution_options(yield_per=ROWS_AT_A_TIME))
     for own_id, fields, label, answer in found:
-        yield _row(str(own_id), split, fields, label, answer, spec)
-
-
-def _row(
-    own_id: str, split: Split, fields: dict[str, Any], label: str | None, answer: dict[str, Any] | None, spec: TaskSpec
-) -> SeedRow | None:
-    read = {name: fields.get(name) for name in spec.model_input}
-    texts = {name: text for name, text in read.items() if isinstance(text, str) and text.strip()}
-    if len(texts) < len(read):
-        return None
-    if spec.kind == "classification":
-        return SeedRow(own_id, split.value, texts, label, None, None, {}) if label in spec.label_names else None
-    text, start = (answer or {}).get("text"), (answer or {}).get("start")
-    passage = texts[spec.model_input[1]]
-    if not isinstance(text, str) or not text.strip():
-        return None
-    if not isinstance(start, int) or passage[start : start + len(text)] != text:
-        start = passage.find(text)
-    return SeedRow(own_id, split.value, texts, None, text, start, {}) if start >= 0 else None
+        yield row_of_example(str(own_id), split, fields, label, answer, spec)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 import pytest
 
+from ml_backend.artefact import version_folder
 from ml_backend.registry.model_pool import ModelPool
 from round_manager.database.store import open_store
 from round_manager.jobs import JobOwner
@@ -327,6 +328,7 @@ def test_model_commands(
     ask("model list")
     ask("model train", pack.folder, "--mode", "head", "--epochs", 1)
     ask("model evaluate", pack.folder)
+    ask("evaluate", pack.folder, models / TASK / version_folder(models, TASK).name)
     ask("model predict", pack.folder, "text=A lovely day.")
     ask("model predict", pack.folder, "text=A lovely day.", "--target", "negative")
     shutil.rmtree(models)

@@ -160,10 +160,10 @@ def test_a_round_of_duplicates_has_nothing_to_learn(training: TrainingCampaign) 
 
 
 def qa_row(spec: TaskSpec, answer: dict[str, object]) -> SeedRow | None:
-    from round_manager.learning.training_data import _row
+    from round_manager.examples.rows import row_of_example
 
     fields = {"question": "Who rows?", "passage": "Anna rows. Anna sings."}
-    return _row("1", Split.TRAIN, fields, None, answer, spec)
+    return row_of_example("1", Split.TRAIN, fields, None, answer, spec)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,78 @@
+"""An evaluation as the command line and `outfox.evaluate` ask for it: texts that users wrote, found and checked."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plugin.wiring import Application
+from templates import Pack, PackNotFound, SeedRow, TaskSpec, find_pack, load_pack
+
+if TYPE_CHECKING:
+    from common.progress import Progress
+    from round_manager.evaluation.candidates import Confirm
+    from round_manager.services.evaluations import EvaluationReport
+
+
+@dataclass(frozen=True)
+class EvaluationRequest:
+    """What to evaluate, as it was written: models, data sets, axes, the meaning of labels, and columns of files."""
+
+    models: Sequence[str]
+    data: Sequence[str] = ()
+    axes: Sequence[str] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    slices: Sequence[str] = ()
+    runtime: str = "auto"
+    registry: str | None = None
+
+
+@dataclass(frozen=True)
+class EvaluatedTask:
+    """A task whose models are evaluated: its spec, and the held-out rows of its seed if there is a pack."""
+
+    spec: TaskSpec
+    seed: Sequence[SeedRow]
+
+
+def evaluate(
+    app: Application,
+    task: EvaluatedTask,
+    request: EvaluationRequest,
+    confirm: "Confirm",
+    progress: "Progress | None" = None,
+) -> "EvaluationReport":
+    """Find the models and the data sets, measure what is missing, and return all figures."""
+    from round_manager.evaluation.axes import chosen_axes
+    from round_manager.evaluation.candidates import CandidateFinder
+    from round_manager.evaluation.data_sets import DataSets
+    from round_manager.services.evaluations import EvaluationOrder, evaluate_models
+
+    axes, place = chosen_axes(tuple(request.axes)), app.settings.archives_location
+    finder = CandidateFinder(task.spec, app.registry(request.registry), request.labels, confirm, request.runtime)
+    models = finder.find(request.models)
+    data = DataSets(task.spec, place, task.seed).choose(request.data, request.slices)
+    order = EvaluationOrder(task.spec.name, models, data, axes, place, app.settings.cache_path)
+    return evaluate_models(order, progress=progress)
+
+
+def task_of_pack(pack: Pack) -> EvaluatedTask:
+    """Return the task of a pack."""
+    return EvaluatedTask(pack.spec, [row for row in pack.seed if row.split == "held_out"])
+
+
+def task_of_archives(app: Application, name: str) -> EvaluatedTask:
+    """Return a task without a pack, as its newest archive describes it."""
+    from round_manager.evaluation.data_sets import recorded_spec
+
+    return EvaluatedTask(recorded_spec(app.settings.archives_location, name), ())
+
+
+def task_of_name(app: Application, name: str, pack: str | None = None) -> EvaluatedTask:
+    """Return the task of the pack that is named or has the task's name, or else the one that archives describe."""
+    if pack is not None:
+        return task_of_pack(load_pack(Path(pack)) if Path(pack).is_dir() else find_pack(pack))
+    try:
+        return task_of_pack(find_pack(name, app.settings.templates_path))
+    except PackNotFound:
+        return task_of_archives(app, name)

@@ -1,0 +1,185 @@
+"""One piece of an evaluation: a model on a data set, on several axes.
+
+`Work` is plain data, and `perform` a function of a module, so that a cluster can run it elsewhere: models, data and
+results travel through places that every machine reaches. Each axis is stored as soon as it is complete.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from shutil import rmtree
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from common.clock import SystemClock
+from common.progress import NoProgress, Progress
+from ml_backend.evaluation import calibration, performance, speed
+from ml_backend.evaluation.answers import Answerer, Pass, ScoredAnswers, TargetAnswerer, read_answers
+from ml_backend.evaluation.predictions import FileAnswerer
+from ml_backend.evaluation.values import AxisResult
+from ml_backend.targets.sources import ModelSource
+from ml_backend.targets.target import Row, Target
+from round_manager.evaluation.axes import AXES
+from round_manager.evaluation.data_sets import DataSet
+from round_manager.evaluation.storage import ANSWERS, EvaluationStore, open_evaluations
+
+PARTS = "evaluations"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model to evaluate: its id, which follows from its content, the name people use, and how to open it.
+
+    `predictions` is a file with its answers, for models that are not here.
+    """
+
+    id: str
+    name: str
+    kind: str
+    source: ModelSource | None = None
+    predictions: str = ""
+
+    def as_data(self) -> dict[str, Any]:
+        """Return what is stored about the model; no path of this machine."""
+        return {"id": self.id, "name": self.name, "kind": self.kind}
+
+
+@dataclass(frozen=True)
+class Work:
+    """A model on a data set: the axes to measure, and where the results and unfinished answers are kept."""
+
+    task: str
+    model: Candidate
+    data: DataSet
+    axes: tuple[str, ...]
+    place: str
+    cache: str
+
+
+@dataclass(frozen=True)
+class Done:
+    """The results of a piece of work, by axis."""
+
+    model: str
+    data: str
+    results: Mapping[str, AxisResult]
+
+
+Advance = Callable[[int], None]
+
+
+def missing_axes(store: EvaluationStore, model: str, data: str, axes: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the axes that have no stored result of their present recipe."""
+    return tuple(axis for axis in axes if stored_result(store, model, data, axis) is None)
+
+
+def stored_result(store: EvaluationStore, model: str, data: str, axis: str) -> AxisResult | None:
+    """Return the stored result of an axis; None if there is none of its present recipe."""
+    found = store.result(data, model, axis)
+    if found is None:
+        return None
+    try:
+        result = AxisResult.from_data(found)
+    except (KeyError, TypeError):
+        return None  # Another version of Outfox wrote it.
+    return result if dict(result.recipe) == AXES[axis].recipe and found.get("data") == data else None
+
+
+def perform(work: Work, progress: Progress | None = None) -> Done:
+    """Measure and store each axis."""
+    return _Performance(work, open_evaluations(work.place, work.task), progress or NoProgress()).run()
+
+
+class _Performance:
+    def __init__(self, work: Work, store: EvaluationStore, progress: Progress) -> None:
+        self._work = work
+        self._store = store
+        self._progress = progress
+        self._answers: ScoredAnswers | None = None
+        self._sample: list[Row] = []
+
+    def run(self) -> Done:
+        work = self._work
+        self._store.store_model(work.model.id, work.model.as_data())
+        self._store.store_data_set(work.data.sha256, _about(work.data))
+        results = {}
+        for axis in work.axes:
+            result = results[axis] = self._measure(axis)
+            moment = SystemClock().now().isoformat()
+            about = {"model": work.model.id, "data": work.data.sha256, "measured_at": moment}
+            self._store.store_result(work.data.sha256, work.model.id, axis, {**result.as_data(), **about})
+        return Done(work.model.id, work.data.sha256, results)
+
+    def _measure(self, axis: str) -> AxisResult:
+        if axis == performance.AXIS:
+            return performance.performance(self._scored())
+        if axis == calibration.AXIS:
+            return calibration.calibration(self._scored())
+        if self._work.model.source is None:
+            return AxisResult(axis, AXES[axis].recipe, "", [], note="a file of predictions cannot be asked")
+        target = _opened(self._work.model.source)
+        measure = {speed.THROUGHPUT: speed.throughput, speed.LATENCY: speed.latency}[axis]
+        self._progress.start(0, f"Measuring the {axis} of {self._work.model.name} on {self._work.data.name}")
+        result = measure(target, self._rows())
+        self._progress.finish()
+        return result
+
+    def _scored(self) -> ScoredAnswers:
+        if self._answers is None:
+            with self._answered() as path:
+                self._answers = read_answers(path, self._work.data.spec)
+        return self._answers
+
+    @contextmanager
+    def _answered(self) -> Iterator[Path]:
+        """Yield the file of answers, which is stored first if it is not there."""
+        work, data = self._work, self._work.data
+        with self._store.answers(data.sha256, work.model.id) as stored:
+            if stored is not None:
+                yield stored
+                return
+        unfinished = Path(work.cache) / PARTS / f"{work.model.id}-{data.sha256}"
+        one_pass = Pass(unfinished, data.spec, data.slices)
+        self._progress.start(data.row_count, f"Asking {work.model.name} about {data.name}")
+        one_pass.run(self._answerer(), data.read(), self._progress.advance)
+        self._progress.finish()
+        with TemporaryDirectory(prefix="outfox-evaluation-") as folder:
+            path = Path(folder) / ANSWERS
+            one_pass.collect(path)
+            self._store.store_answers(data.sha256, work.model.id, path)
+            rmtree(unfinished, ignore_errors=True)
+            yield path
+
+    def _answerer(self) -> Answerer:
+        model, data = self._work.model, self._work.data
+        if model.source is None:
+            return FileAnswerer(Path(model.predictions), data.spec)
+        return TargetAnswerer(_opened(model.source), data.spec)
+
+    def _rows(self) -> list[Row]:
+        """Return evenly spaced rows, as many of each data set."""
+        if not self._sample:
+            wanted = speed.spaced_indices(self._work.data.row_count, speed.ROWS)
+            self._sample = [row.fields for place, row in enumerate(self._work.data.read()) if place in wanted]
+        return self._sample
+
+
+@lru_cache(maxsize=1)
+def _opened(source: ModelSource) -> Target:
+    """Return the target; consecutive pieces of work often have the same model."""
+    return source.open()
+
+
+def _about(data: DataSet) -> dict[str, Any]:
+    """Return what is stored about a data set."""
+    return {
+        "name": data.name,
+        "kind": data.kind,
+        "sha256": data.sha256,
+        "rows": data.row_count,
+        "slices": list(data.slices),
+        "hidden": data.hidden,
+        "created_at": SystemClock().now().isoformat(),
+    }

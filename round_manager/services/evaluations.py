@@ -1,0 +1,172 @@
+"""Evaluation as a use case: measure models on data sets, and read what is stored.
+
+Every result is stored as soon as it is complete, so an evaluation that was killed continues where it stopped, and a
+second one measures nothing.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from common.errors import Hint
+from common.progress import NoProgress, Progress
+from common.text import count
+from ml_backend.evaluation.predictions import read_predictions
+from ml_backend.evaluation.values import AxisResult
+from outfox.stored_evaluations import worst_rounds
+from round_manager.errors import ModelsAmbiguous
+from round_manager.evaluation.data_sets import DataSet
+from round_manager.evaluation.storage import EvaluationStore, open_evaluations
+from round_manager.evaluation.work import Candidate, Done, Work, missing_axes, perform, stored_result
+
+Run = Callable[[Callable[[Work], Done], Iterable[Work]], Iterator[Done]]
+
+
+@dataclass(frozen=True)
+class EvaluationOrder:
+    """Which models to evaluate on which data sets and axes.
+
+    `place` is where the archives are, `cache` a folder for unfinished work.
+    """
+
+    task: str
+    models: Sequence[Candidate]
+    data: Sequence[DataSet]
+    axes: tuple[str, ...]
+    place: str
+    cache: Path
+
+
+@dataclass(frozen=True)
+class EvaluationRow:
+    """One figure, as a row of the frame that researchers get."""
+
+    model: str
+    model_id: str
+    data: str
+    slice: str
+    axis: str
+    metric: str
+    n: int
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
+class EvaluationReport:
+    """All figures that were ordered; how many results were measured and how many were stored before.
+
+    `notes` says which figures there are not, and why.
+    """
+
+    rows: Sequence[EvaluationRow]
+    measured: int
+    cached: int
+    notes: Sequence[str] = field(default_factory=tuple)
+
+    def as_data(self) -> list[dict[str, Any]]:
+        """Return the rows as JSON-compatible data."""
+        return [asdict(row) for row in self.rows]
+
+
+def evaluate_models(
+    order: EvaluationOrder, *, run: Run | None = None, progress: Progress | None = None
+) -> EvaluationReport:
+    """Measure what is not stored yet, and return all figures.
+
+    `run` performs the pieces of work, by default one after the other in this process; they are plain data, so another
+    one may send them to a cluster.
+
+    Raises:
+        PredictionsInvalid: A file of predictions does not have exactly one answer for each row.
+    """
+    _check_names(order.models)
+    _check_predictions(order)
+    store, shown = open_evaluations(order.place, order.task), progress or NoProgress()
+    work = list(_missing_work(order, store))
+    if work:
+        rows = sum(one.data.row_count for one in work)
+        shown.start(rows, f"Evaluating {count(len(order.models), 'model')} on {count(len(order.data), 'data set')}")
+        total = _TotalProgress(shown)
+        function = perform if run else partial(perform, progress=total)
+        for done in (run or map)(function, work):
+            total.complete(done, work)
+        shown.finish()
+    measured = sum(len(one.axes) for one in work)
+    found = [
+        (model, data, axis, stored_result(store, model.id, data.sha256, axis))
+        for model in order.models
+        for data in order.data
+        for axis in order.axes
+    ]
+    rows_found = [row for model, data, _, result in found if result for row in _rows(model, data, result)]
+    names = {f"{model.name}, {data.name}: {result.note}" for model, data, _, result in found if result and result.note}
+    every = [*rows_found, *(EvaluationRow(**one) for one in worst_rounds([asdict(row) for row in rows_found]))]
+    return EvaluationReport(every, measured, len(found) - measured, sorted(names))
+
+
+def _missing_work(order: EvaluationOrder, store: EvaluationStore) -> Iterator[Work]:
+    # One model after the other: each is loaded once.
+    for model in order.models:
+        for data in order.data:
+            axes = missing_axes(store, model.id, data.sha256, order.axes)
+            if axes:
+                yield Work(order.task, model, data, axes, order.place, str(order.cache))
+
+
+def _rows(model: Candidate, data: DataSet, result: AxisResult) -> Iterator[EvaluationRow]:
+    for one in result.values:
+        yield EvaluationRow(
+            model.name, model.id, data.name, one.slice, result.axis, one.metric, one.n, one.value, one.low, one.high
+        )
+
+
+def _check_names(models: Sequence[Candidate]) -> None:
+    names: dict[str, str] = {}
+    for one in models:
+        if names.setdefault(one.name, one.id) != one.id:
+            raise ModelsAmbiguous(
+                f"two models have the name {one.name}; give them names, for example a={one.name}",
+                hint=Hint("describe_evaluate"),
+            )
+
+
+def _check_predictions(order: EvaluationOrder) -> None:
+    """Read all files of predictions and their rows before anything is measured."""
+    for model in order.models:
+        if not model.predictions:
+            continue
+        known: set[str] = set()
+        for data in order.data:
+            found = read_predictions(Path(model.predictions), data.spec)
+            known |= found.check_rows(data.name, data.read())
+        found.check_unknown(known, ", ".join(one.name for one in order.data))
+
+
+class _TotalProgress:
+    """Shows the rows of all pieces of work as one stage."""
+
+    def __init__(self, shown: Progress) -> None:
+        self._shown = shown
+        self._what = ""
+        self._advanced = 0
+
+    def start(self, total_steps: int, what: str) -> None:
+        self._what = what
+        self._shown.advance(0, what)
+
+    def advance(self, steps: int = 1, note: str = "") -> None:
+        self._advanced += steps
+        self._shown.advance(steps, note or self._what)
+
+    def finish(self) -> None:
+        """Do nothing: the stage ends after the last piece of work."""
+
+    def complete(self, done: Done, work: Sequence[Work]) -> None:
+        """Count the rows of a piece of work that another process has done, or that needed no answers."""
+        (rows,) = {one.data.row_count for one in work if (one.model.id, one.data.sha256) == (done.model, done.data)}
+        self.advance(max(0, rows - self._advanced))
+        self._advanced = 0
