@@ -197,7 +197,8 @@ class Application:
 
     def job_runner(self, arguments: Sequence[str] = ()) -> "JobRunner":
         """Return where jobs run; `arguments` go before the command of a job, such as `--config FILE`."""
-        from plugin.jobs import LocalJobRunner, training_command
+        from plugin.jobs.local import LocalJobRunner
+        from plugin.jobs.process import training_command
 
         def log_file(request: "JobRequest") -> "Path":
             return self.settings.make_home() / f"{request.kind}-{request.task}.log"

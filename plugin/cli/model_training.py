@@ -107,7 +107,7 @@ def _interrupt_on_sigterm() -> Iterator[None]:
 @contextmanager
 def _busy_exit_code(token: str | None) -> Iterator[None]:
     """Exit with a special code if another process trains the task and a job runner started this one."""
-    from plugin.jobs import BUSY_CODE
+    from plugin.jobs.process import BUSY_CODE
     from round_manager.errors import TrainingBusy
 
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from plugin.cli.status import QUEUES
-from plugin.jobs import PROGRAM
+from plugin.jobs.process import PROGRAM
 from round_manager.database.store import open_store
 from round_manager.jobs import JobOutcome, JobRequest, JobStatus
 from round_manager.labelstudio.projects import save_link

@@ -14,7 +14,7 @@ import pytest
 from common.clock import SystemClock
 from ml_backend.artefact import read_manifest
 from ml_backend.manifest import trained_only
-from plugin.jobs import LocalJobRunner
+from plugin.jobs.local import LocalJobRunner
 from round_manager.database.store import open_store
 from round_manager.jobs import JobOwner, JobRequest
 from round_manager.learning.training_data import closed_rounds

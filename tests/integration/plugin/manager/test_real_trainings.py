@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from plugin.jobs import PROGRAM
+from plugin.jobs.process import PROGRAM
 from round_manager.database.store import Store, open_store
 from round_manager.learning.training_data import PendingTraining, pending_training
 from round_manager.learning.training_jobs import list_jobs

@@ -3,29 +3,14 @@
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from round_manager.jobs import JobOutcome, JobRequest, JobStatus
+from plugin.jobs.process import RETRY_CODE, describe_signal, last_error, outcome_of, training_command
+from round_manager.jobs import JobRequest, JobStatus
 
-PROGRAM = "from plugin.cli import main; main()"
-ERROR_PREFIX = "outfox: "
 STOP_SECONDS = 30.0
-# The exit codes of a training besides 0: retry later, another process trains the task, interrupted.
-RETRY_CODE = 3
-BUSY_CODE = 4
-INTERRUPTED_CODE = 130
-STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
-
-def training_command(request: JobRequest, options: Sequence[str] = ()) -> list[str]:
-    """Return the command of a training; `options` go before the subcommand, such as `--config FILE`."""
-    mode = ["--mode", request.mode] if request.mode else []
-    retrain = ["model", "retrain", request.task, "--token", request.token, *mode]
-    # -P: files in the current directory must not be imported.
-    return [sys.executable, "-P", "-c", PROGRAM, *options, *retrain]
 
 
 @dataclass
@@ -69,7 +54,7 @@ class LocalJobRunner:
         """Return how the job stands, by the exit code of its process."""
         started = self._processes[request.token]
         code = started.process.poll()
-        outcome = _outcome(code, was_stopped=started.was_stopped)
+        outcome = outcome_of(code, was_stopped=started.was_stopped)
         reason = self._reason(request, code) if code else ""
         pid = started.process.pid
         return JobStatus(outcome, reason, retry=code == RETRY_CODE, host=socket.gethostname(), pid=pid)
@@ -98,26 +83,4 @@ class LocalJobRunner:
     def _reason(self, request: JobRequest, code: int) -> str:
         if code < 0:
             return describe_signal(-code)
-        errors = [line for line in self.log(request).splitlines() if line.startswith(ERROR_PREFIX)]
-        return errors[-1].removeprefix(ERROR_PREFIX) if errors else f"exit code {code}"
-
-
-def _outcome(code: int | None, *, was_stopped: bool) -> JobOutcome:
-    if code is None:
-        return JobOutcome.RUNNING
-    if code == 0:
-        return JobOutcome.SUCCEEDED
-    if code == BUSY_CODE:
-        return JobOutcome.BUSY
-    is_stopped = was_stopped or -code in STOP_SIGNALS or code == INTERRUPTED_CODE
-    return JobOutcome.STOPPED if is_stopped else JobOutcome.FAILED
-
-
-def describe_signal(number: int) -> str:
-    """Return why a process that a signal ended is gone."""
-    try:
-        name = signal.Signals(number).name
-    except ValueError:
-        name = f"signal {number}"
-    cause = ": out of memory, or killed by a user" if number == signal.SIGKILL else ""
-    return f"the process was ended by {name}{cause}; nothing changed"
+        return last_error(self.log(request)) or f"exit code {code}"

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from plugin.jobs import BUSY_CODE, LocalJobRunner
+from plugin.jobs.local import LocalJobRunner
+from plugin.jobs.process import BUSY_CODE
 from round_manager.jobs import JobOutcome, JobOwner, JobRequest, JobStatus
 from round_manager.learning.training_data import PendingTraining, pending_training
 from round_manager.learning.training_jobs import list_jobs, start_job

@@ -1,0 +1,1 @@
+"""Runners of jobs: adapters of the port in round_manager/jobs.py."""
