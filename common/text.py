@@ -34,3 +34,8 @@ def parse_dollars(text: str) -> int:
         raise ValueError(f"{text!r} is not an amount in dollars and cents (for example 12.50)")
     whole, part = found.groups()
     return int(whole) * 100 + int((part or "0").ljust(2, "0"))
+
+
+def printable(text: str) -> str:
+    """Return the text on one line, with a space in the place of everything that cannot be shown."""
+    return " ".join("".join(char if char.isprintable() else " " for char in text).split())

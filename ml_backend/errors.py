@@ -14,8 +14,13 @@ BackendError
 │   ├── RuntimeNotAvailable     the version cannot run on the requested runtime
 │   ├── TargetKindUnknown       no loader for that kind of target
 │   ├── TrainingDiverged        the loss or the model's scores are not finite
+│   ├── ModelMemoryExceeded     a model in the sandbox needs more memory than it may use
+│   ├── ModelTimeExceeded       a model in the sandbox takes more time than it may
+│   ├── ModelProcessEnded       the process of a model in the sandbox ended unexpectedly
+│   ├── ModelOutputInvalid      a model in the sandbox answers what it was not asked
 │   ├── VersionNotFound         the registry has no such version
 │   └── VersionCorrupt          a version's files belong elsewhere or are not readable
+├── SandboxUnavailable          this machine cannot isolate a stranger's model
 ├── ModelInputInvalid           a row lacks a text that the model reads
 ├── TrainingDataInvalid         the rows cannot be trained on
 ├── EvaluationDataInvalid       the rows cannot be evaluated on
@@ -136,6 +141,26 @@ class PredictionsInvalid(BackendError):
 
 class TrainingDiverged(ModelError):
     """The loss or the model's scores are not finite numbers."""
+
+
+class ModelMemoryExceeded(ModelError):
+    """A model in the sandbox needs more memory than it may use."""
+
+
+class ModelTimeExceeded(ModelError):
+    """A model in the sandbox takes more time than it may."""
+
+
+class ModelProcessEnded(ModelError):
+    """The process of a model in the sandbox ended unexpectedly."""
+
+
+class ModelOutputInvalid(ModelError):
+    """A model in the sandbox answers what it was not asked."""
+
+
+class SandboxUnavailable(BackendError):
+    """This machine cannot isolate a stranger's model."""
 
 
 class TrainingCancelled(BackendError):

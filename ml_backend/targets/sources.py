@@ -1,13 +1,16 @@
 """Where a model to evaluate comes from, as plain data: another process opens the same target from it."""
 
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from ml_backend.encoding import Kind
+from ml_backend.sandbox.process import SandboxLimits
 from ml_backend.targets.foreign import open_foreign
 from ml_backend.targets.loading import check_ready, load_target, warm_up
+from ml_backend.targets.sandboxed import SandboxedTarget
 from ml_backend.targets.target import Target
 
 SourceKind = Literal["version", "huggingface", "onnx"]
@@ -15,7 +18,10 @@ SourceKind = Literal["version", "huggingface", "onnx"]
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A folder with a model, and how to open it; `labels` are the task's, in the order of the model's outputs."""
+    """A folder with a model, and how to open it; `labels` are the task's, in the order of the model's outputs.
+
+    A stranger's model has `limits`: it is only ever opened in a sandbox with these.
+    """
 
     kind: SourceKind
     directory: str
@@ -24,9 +30,12 @@ class ModelSource:
     fields: tuple[str, ...]
     labels: tuple[str, ...]
     runtime: str = "auto"
+    limits: SandboxLimits | None = None
 
     def open(self) -> Target:
         """Return the target, warmed up and checked."""
+        if self.limits is not None:
+            return SandboxedTarget(asdict(replace(self, limits=None)), self.limits)
         directory = Path(self.directory)
         if self.kind == "version":
             target = load_target(directory, self.runtime)
@@ -43,5 +52,11 @@ class ModelSource:
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Return the source that `to_json` described."""
-        data = json.loads(text)
-        return cls(**{**data, "fields": tuple(data["fields"]), "labels": tuple(data["labels"])})
+        return cls.from_data(json.loads(text))
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Self:
+        """Return the source of this JSON object."""
+        limits = SandboxLimits(**data["limits"]) if data.get("limits") else None
+        lists = {name: tuple(data[name]) for name in ("fields", "labels")}
+        return cls(**{**data, **lists, "limits": limits})

@@ -1,0 +1,1 @@
+"""A sandbox for programs that answer for models of strangers: no network, no other files, limited resources."""
