@@ -12,6 +12,7 @@ BackendError
 │   ├── ModelParityFailed       the model does not answer here as it did when it was trained
 │   ├── ModelExportFailed       the network cannot be exported to ONNX
 │   ├── RuntimeNotAvailable     the version cannot run on the requested runtime
+│   ├── MemoryNotMeasured       the process whose memory is measured failed
 │   ├── TargetKindUnknown       no loader for that kind of target
 │   ├── TrainingDiverged        the loss or the model's scores are not finite
 │   ├── ModelMemoryExceeded     a model in the sandbox needs more memory than it may use
@@ -109,6 +110,12 @@ class ModelExportFailed(ModelError):
 
 class RuntimeNotAvailable(ModelError):
     """A version cannot run on the requested runtime."""
+
+
+class MemoryNotMeasured(ModelError):
+    """The process that answers while its memory is measured failed, for example for lack of memory."""
+
+    retry = True
 
 
 class TargetKindUnknown(ModelError):

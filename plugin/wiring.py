@@ -185,14 +185,14 @@ class Application:
 
     def training_ports(self, place: str | None, rotation_timeout: float) -> "TrainingPorts":
         """Return what a training in this process needs."""
-        from ml_backend.targets.loading import footprint
+        from ml_backend.targets.footprint import version_peak_bytes
         from round_manager.learning.training_data import LocalTrainer
         from round_manager.services.training import TrainingPorts
 
         return TrainingPorts(
             models=self.model_deployment(timeout=rotation_timeout, registry=place),
             trainer=LocalTrainer(self.settings.models_path, self.settings.cache_path / "embeddings"),
-            measure_memory=footprint,
+            measure_memory=version_peak_bytes,
         )
 
     def job_runner(self, arguments: Sequence[str] = ()) -> "JobRunner":

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,12 +24,15 @@ from templates.spec import TaskSpec
 
 # Rows in one call: enough for batches of rows of equal length, and few enough to report progress.
 ROWS_PER_CALL = 512
-ROWS_PER_PART = 8_192
+# What a process that is killed loses at most.
+ROWS_PER_PART = 1_024
 ROWS_PER_READ = 65_536
 SLICE = "slice_"
 PART = "part-{:06d}.parquet"
+# The key of a part's metadata that says how many items it answers.
+ITEMS = b"items"
 
-Numbers = NDArray[np.float64]
+Item = TypeVar("Item")
 
 
 class Answer(NamedTuple):
@@ -62,47 +65,77 @@ class TargetAnswerer:
         return [Answer(one.text, one.confidence) for one in found]
 
 
-class Pass:
-    """One model's pass over the rows of a data set, into a folder that outlives the process."""
+@dataclass(frozen=True)
+class Pass(Generic[Item]):
+    """One model's pass over the items of a data set, into a folder that outlives the process.
 
-    def __init__(self, folder: Path, spec: TaskSpec, slices: Sequence[str]) -> None:
-        self._folder = folder
-        self._spec = spec
-        self._slices = tuple(slices)
+    `answer` returns the answers to a few items as rows with these columns.
+    """
+
+    folder: Path
+    schema: pa.Schema
+    answer: Callable[[Sequence[Item]], pa.RecordBatch]
+    items_per_call: int = ROWS_PER_CALL
+    items_per_part: int = ROWS_PER_PART
 
     @property
     def done(self) -> int:
-        """How many rows earlier runs have answered."""
-        return sum(parquet.read_metadata(part).num_rows for part in self._parts())
+        """How many items earlier runs have answered."""
+        return sum(items for _, items in self._parts())
 
-    def run(self, answerer: Answerer, rows: Iterable[SeedRow], advance: Callable[[int], None]) -> None:
-        """Answer the rows that have no answer yet; `advance` may raise, and gets the number of rows done."""
-        self._folder.mkdir(parents=True, exist_ok=True)
+    def run(self, items: Iterable[Item], advance: Callable[[int], None]) -> None:
+        """Answer the items that have no answer yet; `advance` may raise, and gets the number of items done."""
+        self.folder.mkdir(parents=True, exist_ok=True)
         done, number = self.done, len(self._parts())
-        rest = islice(rows, done, None)
+        rest = islice(items, done, None)
         advance(done)
-        while part := list(islice(rest, ROWS_PER_PART)):
+        while part := list(islice(rest, self.items_per_part)):
             batches = []
-            for first in range(0, len(part), ROWS_PER_CALL):
-                called = part[first : first + ROWS_PER_CALL]
-                batches.append(_batch(called, answerer.answers(called), self._spec, self._slices))
+            for first in range(0, len(part), self.items_per_call):
+                called = part[first : first + self.items_per_call]
+                batches.append(self.answer(called))
                 advance(len(called))
-            _write_part(self._folder / PART.format(number), batches)
+            self._write(number, batches, len(part))
             number += 1
 
     def collect(self, path: Path) -> int:
         """Write all answers into one file; return their number."""
-        schema = answer_schema(self._spec, self._slices)
         count = 0
-        with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-            for part in self._parts():
-                table = parquet.read_table(part, partitioning=None)
+        with parquet.ParquetWriter(path, self.schema, compression="zstd") as writer:
+            for part, _ in self._parts():
+                table = parquet.read_table(part, partitioning=None).replace_schema_metadata(None)
                 writer.write_table(table)
                 count += table.num_rows
         return count
 
-    def _parts(self) -> list[Path]:
-        return sorted(self._folder.glob("part-*.parquet"))
+    def _parts(self) -> list[tuple[Path, int]]:
+        """Return the complete parts with the number of their items; what follows an incomplete one is removed."""
+        paths = sorted(self.folder.glob("part-*.parquet"))
+        found = []
+        for place, path in enumerate(paths):
+            try:
+                found.append((path, int((parquet.read_metadata(path).metadata or {})[ITEMS])))
+            except (pa.ArrowException, OSError, KeyError, ValueError):
+                for other in paths[place:]:
+                    other.unlink()
+                break
+        return found
+
+    def _write(self, number: int, batches: Sequence[pa.RecordBatch], items: int) -> None:
+        path = self.folder / PART.format(number)
+        draft = path.with_suffix(f".{os.getpid()}.draft")
+        table = pa.Table.from_batches(batches, schema=self.schema)
+        parquet.write_table(table.replace_schema_metadata({ITEMS: str(items)}), draft)
+        draft.replace(path)
+
+
+def answer_pass(folder: Path, answerer: Answerer, spec: TaskSpec, slices: Sequence[str]) -> Pass[SeedRow]:
+    """Return the pass over the rows of a data set."""
+
+    def answer(rows: Sequence[SeedRow]) -> pa.RecordBatch:
+        return _batch(rows, answerer.answers(rows), spec, slices)
+
+    return Pass(folder, answer_schema(spec, slices), answer)
 
 
 def answer_schema(spec: TaskSpec, slices: Sequence[str]) -> pa.Schema:
@@ -133,12 +166,6 @@ def _batch(rows: Sequence[SeedRow], answers: Sequence[Answer], spec: TaskSpec, s
 
 def _text_of(value: object) -> str | None:
     return None if value is None else str(value)
-
-
-def _write_part(path: Path, batches: Sequence[pa.RecordBatch]) -> None:
-    draft = path.with_suffix(f".{os.getpid()}.draft")
-    parquet.write_table(pa.Table.from_batches(batches), draft)
-    draft.replace(path)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,12 @@
-"""Files of predictions: the answers of a model that is not here, as CSV or Parquet with the ids of the rows."""
+"""Files of predictions: the answers of a model that is not here, as CSV or Parquet with the ids of the rows.
+
+They may have answers to perturbed copies of the rows as well, whose ids are `<row>#<perturbation>`.
+"""
 
 import csv
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +19,7 @@ from common.errors import Hint
 from common.text import count
 from ml_backend.errors import PredictionsInvalid
 from ml_backend.evaluation.answers import Answer
+from ml_backend.evaluation.consistency import JOINT, edit_of
 from templates.rows import SeedRow
 from templates.spec import TaskSpec
 
@@ -36,6 +40,11 @@ class Predictions:
     answers: Mapping[str, Answer]
     sha256: str
 
+    @property
+    def predicted_edits(self) -> set[str]:
+        """The perturbations to whose copies the file has answers, and what else stands behind a # in its ids."""
+        return {edit_of(row_id) for row_id in self.answers} - {""}
+
     def check_rows(self, name: str, rows: Iterable[SeedRow]) -> set[str]:
         """Return the ids of these rows; raise PredictionsInvalid if one of them has no answer."""
         ids = {row.id for row in rows}
@@ -45,9 +54,10 @@ class Predictions:
             raise PredictionsInvalid(f"{self.path.name} {text}; predict every row", hint=HINT)
         return ids
 
-    def check_unknown(self, known: set[str], names: str) -> None:
-        """Raise PredictionsInvalid if the file has ids that no row has."""
-        unknown = sorted(self.answers.keys() - known)
+    def check_unknown(self, known: set[str], names: str, edits: Collection[str] = ()) -> None:
+        """Raise PredictionsInvalid if the file has ids that no row has, and no copy of a row by one of these edits."""
+        others = self.answers.keys() - known
+        unknown = sorted(one for one in others if edit_of(one) not in edits or one.rpartition(JOINT)[0] not in known)
         if unknown:
             text = f"has {count(len(unknown), 'prediction')} for rows that are not in {names} ({_quoted(unknown)})"
             raise PredictionsInvalid(f"{self.path.name} {text}; remove them, or name their data set too", hint=HINT)

@@ -1,4 +1,4 @@
-"""Loading a target from the folder of its version, the checks before it serves, and the memory that it needs.
+"""Loading a target from the folder of its version, and the checks before it serves.
 
 The kind in model.json decides which loader runs. PyTorch takes seconds to import and much memory, so it is imported
 only where it runs a model.
@@ -10,15 +10,11 @@ runtime can be broken. A version that no longer gives its own answers must not j
 
 import json
 import logging
-import resource
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from common.errors import one_line
-from ml_backend.artefact import read_manifest, verify
+from ml_backend.artefact import verify
 from ml_backend.errors import ModelFileCorrupt, ModelParityFailed, RuntimeNotAvailable
 from ml_backend.manifest import TRAINED, Manifest, TrainedManifest, trained_only
 from ml_backend.model_files import read_json_object
@@ -32,8 +28,6 @@ MAX_PROBES = 16
 # Answers that depend on the last digit of a score may fall either way.
 MAX_DIFFERENT = 2
 MAX_PROBES_BYTES = 4_000_000
-FOOTPRINT_SECONDS = 300
-FOOTPRINT_WORDS = 60
 
 log = logging.getLogger(__name__)
 RUNTIMES = ("auto", "onnx", "torch")
@@ -162,32 +156,3 @@ def _open_torch(directory: Path, manifest: TrainedManifest) -> "tuple[Network, T
     from ml_backend.targets.torch_runtime import open_torch
 
     return open_torch(directory, manifest)
-
-
-def footprint(directory: Path) -> int | None:
-    """Return the peak resident bytes of a fresh process that runs the version; None if it cannot be measured.
-
-    A version without files runs elsewhere: it needs no memory here, and each call may cost money.
-    """
-    if not read_manifest(directory).files:
-        return None
-    # -P: files in the current directory must not be imported.
-    command = [sys.executable, "-P", "-m", "ml_backend.targets.loading", str(directory)]
-    try:
-        done = subprocess.run(command, capture_output=True, check=True, timeout=FOOTPRINT_SECONDS)
-        return int(json.loads(done.stdout))
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        log.warning("could not measure the memory of %s: %s", directory.name, one_line(error))
-        return None
-
-
-def _print_footprint(directory: Path) -> None:
-    """Load the version, run a batch of long rows, and print the peak resident bytes."""
-    target = load_target(directory)
-    row = dict.fromkeys(target.capabilities.fields, "warming up " * FOOTPRINT_WORDS)
-    target.predict([row] * min(8, target.capabilities.batch_size))
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-
-
-if __name__ == "__main__":
-    _print_footprint(Path(sys.argv[1]))

@@ -5,6 +5,7 @@
     <data>/data.json                     the data set: its name, its hash and its rows; <data> is the hash's start
     <data>/<model id>/<axis>.json        the result of one axis
     <data>/<model id>/answers.parquet    the answer to each row, for paired comparisons
+    <data>/<model id>/<axis>-<…>.parquet the answers to perturbed copies of the rows; the name has the recipe's hash
 """
 
 import json
@@ -65,14 +66,14 @@ class EvaluationStore:
         self._write(f"{data[:12]}/{model}/{axis}.json", content)
 
     @contextmanager
-    def answers(self, data: str, model: str) -> Iterator[Path | None]:
+    def answers(self, data: str, model: str, name: str = ANSWERS) -> Iterator[Path | None]:
         """Yield the path of the stored answers; None if there are none."""
-        with self._files.local(f"{data[:12]}/{model}/{ANSWERS}") as path:
+        with self._files.local(f"{data[:12]}/{model}/{name}") as path:
             yield path
 
-    def store_answers(self, data: str, model: str, path: Path) -> None:
+    def store_answers(self, data: str, model: str, path: Path, name: str = ANSWERS) -> None:
         """Store a file of answers."""
-        self._files.upload(f"{data[:12]}/{model}/{ANSWERS}", path)
+        self._files.upload(f"{data[:12]}/{model}/{name}", path)
 
     def model(self, model: str) -> dict[str, Any] | None:
         """Return the description of a model."""

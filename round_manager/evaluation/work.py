@@ -4,7 +4,7 @@
 results travel through places that every machine reaches. Each axis is stored as soon as it is complete.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,17 +15,20 @@ from typing import Any
 
 from common.clock import SystemClock
 from common.progress import NoProgress, Progress
-from ml_backend.evaluation import calibration, performance, speed
-from ml_backend.evaluation.answers import Answerer, Pass, ScoredAnswers, TargetAnswerer, read_answers
-from ml_backend.evaluation.predictions import FileAnswerer
+from ml_backend.evaluation import calibration, consistency, performance, resources, speed
+from ml_backend.evaluation.answers import Answerer, Item, Pass, ScoredAnswers, TargetAnswerer, answer_pass, read_answers
+from ml_backend.evaluation.consistency import ConsistencyAxis
+from ml_backend.evaluation.predictions import FileAnswerer, read_predictions
 from ml_backend.evaluation.values import AxisResult
+from ml_backend.hashing import json_sha256
 from ml_backend.targets.sources import ModelSource
 from ml_backend.targets.target import Row, Target
-from round_manager.evaluation.axes import AXES
+from round_manager.evaluation.axes import AXES, steps
 from round_manager.evaluation.data_sets import DataSet
 from round_manager.evaluation.storage import ANSWERS, EvaluationStore, open_evaluations
 
 PARTS = "evaluations"
+RECIPE_CHARS = 12
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,11 @@ class Work:
     place: str
     cache: str
 
+    @property
+    def steps(self) -> int:
+        """How many questions it asks at most."""
+        return steps(self.axes, self.data.row_count, self.data.spec)
+
 
 @dataclass(frozen=True)
 class Done:
@@ -67,24 +75,22 @@ class Done:
     results: Mapping[str, AxisResult]
 
 
-Advance = Callable[[int], None]
-
-
-def missing_axes(store: EvaluationStore, model: str, data: str, axes: tuple[str, ...]) -> tuple[str, ...]:
+def missing_axes(store: EvaluationStore, model: str, data: DataSet, axes: tuple[str, ...]) -> tuple[str, ...]:
     """Return the axes that have no stored result of their present recipe."""
     return tuple(axis for axis in axes if stored_result(store, model, data, axis) is None)
 
 
-def stored_result(store: EvaluationStore, model: str, data: str, axis: str) -> AxisResult | None:
+def stored_result(store: EvaluationStore, model: str, data: DataSet, axis: str) -> AxisResult | None:
     """Return the stored result of an axis; None if there is none of its present recipe."""
-    found = store.result(data, model, axis)
+    found = store.result(data.sha256, model, axis)
     if found is None:
         return None
     try:
         result = AxisResult.from_data(found)
     except (KeyError, TypeError):
         return None  # Another version of Outfox wrote it.
-    return result if dict(result.recipe) == AXES[axis].recipe and found.get("data") == data else None
+    current = dict(result.recipe) == AXES[axis].recipe(data.spec) and found.get("data") == data.sha256
+    return result if current else None
 
 
 def perform(work: Work, progress: Progress | None = None) -> Done:
@@ -113,18 +119,52 @@ class _Performance:
         return Done(work.model.id, work.data.sha256, results)
 
     def _measure(self, axis: str) -> AxisResult:
+        model, found = self._work.model, AXES[axis]
+        if found.copies:
+            return self._consistency(found.copies)
         if axis == performance.AXIS:
             return performance.performance(self._scored())
         if axis == calibration.AXIS:
             return calibration.calibration(self._scored())
-        if self._work.model.source is None:
-            return AxisResult(axis, AXES[axis].recipe, "", [], note="a file of predictions cannot be asked")
-        target = _opened(self._work.model.source)
-        measure = {speed.THROUGHPUT: speed.throughput, speed.LATENCY: speed.latency}[axis]
-        self._progress.start(0, f"Measuring the {axis} of {self._work.model.name} on {self._work.data.name}")
-        result = measure(target, self._rows())
+        if model.source is None:
+            return self._without(axis, "a file of predictions cannot be asked")
+        self._progress.start(0, f"Measuring the {axis} of {model.name} on {self._work.data.name}")
+        result = self._of_model(axis, model.source)
         self._progress.finish()
         return result
+
+    def _of_model(self, axis: str, source: ModelSource) -> AxisResult:
+        if axis == resources.MEMORY:
+            return resources.memory(source, self._rows())
+        target = _opened(source)
+        if axis == resources.PRICE:
+            return resources.price(target, self._work.data.row_count)
+        return {speed.THROUGHPUT: speed.throughput, speed.LATENCY: speed.latency}[axis](target, self._rows())
+
+    def _without(self, axis: str, note: str) -> AxisResult:
+        return AxisResult(axis, AXES[axis].recipe(self._work.data.spec), "", [], note=note)
+
+    def _consistency(self, axis: ConsistencyAxis) -> AxisResult:
+        work, spec = self._work, self._work.data.spec
+        edits = consistency.task_edits(axis, spec)
+        if work.model.source is None:
+            found = read_predictions(Path(work.model.predictions), spec)
+            if not found.predicted_edits & {one.name for one in edits}:
+                return self._without(axis, f"the file has no predictions for the perturbed rows of {axis}")
+        # Answers to the copies of another recipe are other files.
+        name = f"{axis}-{json_sha256(dict(AXES[axis].recipe(spec)))[:RECIPE_CHARS]}"
+        with (
+            self._answered() as answers,
+            self._store.answers(work.data.sha256, work.model.id, f"{name}.parquet") as stored,
+        ):
+            if stored is not None:
+                return consistency.consistency(axis, stored, self._scored(), spec)
+            unfinished = self._unfinished(f"-{name}")
+            one_pass = consistency.copy_pass(unfinished, self._answerer(), edits, spec)
+            what = f"Asking {work.model.name} about perturbed rows of {work.data.name} ({axis})"
+            originals = consistency.originals(work.data.read(), answers)
+            with self._run(one_pass, originals, what, f"{name}.parquet", steps=len(edits)) as path:
+                return consistency.consistency(axis, path, self._scored(), spec)
 
     def _scored(self) -> ScoredAnswers:
         if self._answers is None:
@@ -140,16 +180,25 @@ class _Performance:
             if stored is not None:
                 yield stored
                 return
-        unfinished = Path(work.cache) / PARTS / f"{work.model.id}-{data.sha256}"
-        one_pass = Pass(unfinished, data.spec, data.slices)
-        self._progress.start(data.row_count, f"Asking {work.model.name} about {data.name}")
-        one_pass.run(self._answerer(), data.read(), self._progress.advance)
+        one_pass = answer_pass(self._unfinished(), self._answerer(), data.spec, data.slices)
+        with self._run(one_pass, data.read(), f"Asking {work.model.name} about {data.name}", ANSWERS) as path:
+            yield path
+
+    def _unfinished(self, suffix: str = "") -> Path:
+        return Path(self._work.cache) / PARTS / f"{self._work.model.id}-{self._work.data.sha256}{suffix}"
+
+    @contextmanager
+    def _run(self, one_pass: Pass[Item], items: Iterable[Item], what: str, name: str, steps: int = 1) -> Iterator[Path]:
+        """Run a pass, store its answers under that name, and yield them as a file."""
+        work = self._work
+        self._progress.start(steps * work.data.row_count, what)
+        one_pass.run(items, lambda done: self._progress.advance(steps * done))
         self._progress.finish()
         with TemporaryDirectory(prefix="outfox-evaluation-") as folder:
-            path = Path(folder) / ANSWERS
+            path = Path(folder) / name
             one_pass.collect(path)
-            self._store.store_answers(data.sha256, work.model.id, path)
-            rmtree(unfinished, ignore_errors=True)
+            self._store.store_answers(work.data.sha256, work.model.id, path, name)
+            rmtree(one_pass.folder, ignore_errors=True)
             yield path
 
     def _answerer(self) -> Answerer:

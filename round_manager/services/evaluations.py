@@ -13,10 +13,12 @@ from typing import Any
 from common.errors import Hint
 from common.progress import NoProgress, Progress
 from common.text import count
+from ml_backend.evaluation.consistency import perturbed_copies, task_edits
 from ml_backend.evaluation.predictions import read_predictions
 from ml_backend.evaluation.values import AxisResult
 from outfox.stored_evaluations import worst_rounds
 from round_manager.errors import ModelsAmbiguous
+from round_manager.evaluation.axes import AXES
 from round_manager.evaluation.data_sets import DataSet
 from round_manager.evaluation.storage import EvaluationStore, open_evaluations
 from round_manager.evaluation.work import Candidate, Done, Work, missing_axes, perform, stored_result
@@ -88,8 +90,10 @@ def evaluate_models(
     store, shown = open_evaluations(order.place, order.task), progress or NoProgress()
     work = list(_missing_work(order, store))
     if work:
-        rows = sum(one.data.row_count for one in work)
-        shown.start(rows, f"Evaluating {count(len(order.models), 'model')} on {count(len(order.data), 'data set')}")
+        questions = sum(one.steps for one in work)
+        shown.start(
+            questions, f"Evaluating {count(len(order.models), 'model')} on {count(len(order.data), 'data set')}"
+        )
         total = _TotalProgress(shown)
         function = perform if run else partial(perform, progress=total)
         for done in (run or map)(function, work):
@@ -97,7 +101,7 @@ def evaluate_models(
         shown.finish()
     measured = sum(len(one.axes) for one in work)
     found = [
-        (model, data, axis, stored_result(store, model.id, data.sha256, axis))
+        (model, data, axis, stored_result(store, model.id, data, axis))
         for model in order.models
         for data in order.data
         for axis in order.axes
@@ -112,7 +116,7 @@ def _missing_work(order: EvaluationOrder, store: EvaluationStore) -> Iterator[Wo
     # One model after the other: each is loaded once.
     for model in order.models:
         for data in order.data:
-            axes = missing_axes(store, model.id, data.sha256, order.axes)
+            axes = missing_axes(store, model.id, data, order.axes)
             if axes:
                 yield Work(order.task, model, data, axes, order.place, str(order.cache))
 
@@ -137,17 +141,28 @@ def _check_names(models: Sequence[Candidate]) -> None:
 def _check_predictions(order: EvaluationOrder) -> None:
     """Read all files of predictions and their rows before anything is measured."""
     for model in order.models:
-        if not model.predictions:
-            continue
-        known: set[str] = set()
-        for data in order.data:
-            found = read_predictions(Path(model.predictions), data.spec)
-            known |= found.check_rows(data.name, data.read())
-        found.check_unknown(known, ", ".join(one.name for one in order.data))
+        if model.predictions:
+            _check_file(Path(model.predictions), order)
+
+
+def _check_file(path: Path, order: EvaluationOrder) -> None:
+    known: set[str] = set()
+    edits: set[str] = set()
+    for data in order.data:
+        found = read_predictions(path, data.spec)
+        known |= found.check_rows(data.name, data.read())
+        for axis in AXES.values():
+            fitting = task_edits(axis.copies, data.spec) if axis.copies else ()
+            edits |= {edit.name for edit in fitting}
+            # All copies of an axis, or none of them.
+            if axis.name in order.axes and found.predicted_edits & {edit.name for edit in fitting}:
+                copies = (copy for row in data.read() for copy in perturbed_copies(row, fitting, data.spec))
+                found.check_rows(f"the perturbed rows of {data.name} ({axis.name})", copies)
+    found.check_unknown(known, ", ".join(one.name for one in order.data), edits)
 
 
 class _TotalProgress:
-    """Shows the rows of all pieces of work as one stage."""
+    """Shows the steps of all pieces of work as one stage."""
 
     def __init__(self, shown: Progress) -> None:
         self._shown = shown
@@ -166,7 +181,7 @@ class _TotalProgress:
         """Do nothing: the stage ends after the last piece of work."""
 
     def complete(self, done: Done, work: Sequence[Work]) -> None:
-        """Count the rows of a piece of work that another process has done, or that needed no answers."""
-        (rows,) = {one.data.row_count for one in work if (one.model.id, one.data.sha256) == (done.model, done.data)}
-        self.advance(max(0, rows - self._advanced))
+        """Count the steps of a piece of work that another process has done, or that needed no answers."""
+        same = (one.steps for one in work if (one.model.id, one.data.sha256) == (done.model, done.data))
+        self.advance(max(0, next(same) - self._advanced))
         self._advanced = 0

@@ -334,7 +334,7 @@ def test_model_commands(
     shutil.rmtree(models)
     # From here on models take no time.
     monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
-    monkeypatch.setattr("ml_backend.targets.loading.footprint", lambda directory: None)
+    monkeypatch.setattr("ml_backend.targets.footprint.version_peak_bytes", lambda directory: None)
     monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda folder, cache: FakeTrainer(folder))
     ask("task create", pack.folder)
     ask("model jobs", TASK)

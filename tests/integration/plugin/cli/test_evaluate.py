@@ -7,9 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import outfox as client
+from ml_backend.evaluation.consistency import perturbed_copies, task_edits
+from round_manager.archive.example_rows import example_rows
+from round_manager.evaluation.data_sets import recorded_spec
 from tests.conftest import Outfox
 from tests.fakes.foreign_models import save_huggingface, save_onnx
 from tests.integration.outfox.conftest import archives  # noqa: F401 - pytest finds fixtures by their names here
@@ -205,3 +209,43 @@ def test_a_researcher_evaluates_and_compares_in_pandas(place: Path, model: Path,
     with pytest.raises(client.EvaluationFailed) as failed:
         client.evaluate({"a": tmp_path / "nothing"}, TASK, path=place)
     assert failed.value.reason == "model_not_found"
+
+
+def test_every_axis_has_a_figure_or_a_note(outfox: Outfox, evaluate: Evaluate, place: Path, model: Path) -> None:
+    results = evaluate(f"tiny={model}", "--on", "round 1", "--axes", "all")
+    whole = {(one["axis"], one["metric"]): one for one in results if not one["slice"]}
+    wanted = [("performance", "accuracy"), ("robustness", "consistency"), ("robustness", "accuracy"),
+              ("memory", "memory_mb"), ("throughput", "rows_per_second"), ("latency", "p99_ms"),
+              ("calibration", "ece")]  # fmt: skip
+    assert all(whole[key]["value"] >= 0 for key in wanted)
+    ran = outfox("evaluate", TASK, f"tiny={model}", "--on", "round 1", "--axes", "all", "--json")
+    # A model of this machine has no price, and no row names a person.
+    assert {"price", "fairness"} & {key[0] for key in whole} == set()
+    assert len(json.loads(ran.out)["notes"]) == 2
+    frame = client.evaluations(TASK, path=place)
+    frame = frame[frame["axis"].isin(["performance", "throughput", "memory", "robustness", "fairness", "worst_round"])]
+    other = frame.assign(model="other", value=frame["value"] * 0.9)
+    ranked = client.dynascore(pd.concat([frame, other]))
+    assert set(ranked["model"]) == {"tiny", "other"}
+    assert ranked["dynascore"].notna().all()
+
+
+def test_a_file_of_predictions_can_have_answers_to_perturbed_rows(
+    outfox: Outfox, evaluate: Evaluate, place: Path, tmp_path: Path
+) -> None:
+    plain = [(row["id"], row["gold_label"]) for row in held_out(place, 1)]
+    file = write_predictions(tmp_path / "mine.csv", plain)
+    ran = outfox("evaluate", TASK, file, "--on", "round 1", "--axes", "robustness,memory", "--json")
+    assert (ran.code, json.loads(ran.out)["results"]) == (0, [])
+    assert len(json.loads(ran.out)["notes"]) == 2
+    spec = recorded_spec(str(place), TASK)
+    rows = example_rows(str(place / TASK / "round-1"), spec)
+    copies = [one for row in rows for one in perturbed_copies(row, task_edits("robustness", spec), spec)]
+    assert copies
+    write_predictions(file, [*plain, *((copy.id, str(copy.label)) for copy in copies)])
+    results = evaluate(file, "--on", "round 1", "--axes", "performance,robustness")
+    (found,) = [one for one in results if one["metric"] == "consistency" and not one["slice"]]
+    assert found["value"] == 100
+    write_predictions(file, [*plain, *((copy.id, str(copy.label)) for copy in copies[1:])])
+    ran = outfox("evaluate", TASK, file, "--on", "round 1", "--axes", "robustness", "--json")
+    assert error_of(ran) == "predictions_invalid"

@@ -114,7 +114,7 @@ def test_the_exit_code_says_that_another_process_trains(outfox: Outfox, training
 def test_versions_that_were_not_compared_are_listed(
     outfox: Outfox, training: TrainingCampaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ml_backend.targets.loading.footprint", lambda directory: None)
+    monkeypatch.setattr("ml_backend.targets.footprint.version_peak_bytes", lambda directory: None)
     monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda models, cache: FakeTrainer(models))
     (version,) = training.pinned()
     training.add_closed_round(first_round_rows())

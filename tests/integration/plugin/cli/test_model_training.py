@@ -159,7 +159,7 @@ def quick(
     """A task whose models take no time; `positive` answers, and it is right in five of nine held-out rows."""
     pack, folder = small_pack(tmp_path / "packs", {"positive": 5}), tmp_path / "home"
     monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
-    monkeypatch.setattr("ml_backend.targets.loading.footprint", lambda directory: None)
+    monkeypatch.setattr("ml_backend.targets.footprint.version_peak_bytes", lambda directory: None)
     monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda models, cache: FakeTrainer(models))
     assert outfox("task", "create", pack.folder).code == 0
     with open_store(home_tables) as store:

@@ -20,7 +20,8 @@ from ml_backend.manifest import FILE, MANIFESTS, Manifest, read_manifest, traine
 from ml_backend.registry.local import LocalRegistry
 from ml_backend.registry.model_pool import ModelLoader, prepare
 from ml_backend.registry.rotation import rotate
-from ml_backend.targets.loading import LOADERS, check_probes, check_ready, footprint, load_target
+from ml_backend.targets.footprint import version_peak_bytes
+from ml_backend.targets.loading import LOADERS, check_probes, check_ready, load_target
 from ml_backend.targets.onnx_runtime import OnnxNetwork
 from ml_backend.targets.target import LabelPrediction, Row, SpanPrediction, Target
 from templates import find_pack
@@ -169,7 +170,7 @@ def test_a_version_without_files_is_verified_published_pinned_and_loaded(remote_
     assert pins.versions == (version,)
     target = prepare(registry, ModelLoader({"sentiment": find_pack("sentiment")}), "sentiment", version)
     assert (target.version, target.capabilities.warm_up) == (version, ())
-    assert footprint(registry.fetch("sentiment", version)) is None
+    assert version_peak_bytes(registry.fetch("sentiment", version)) is None
 
 
 def test_a_changed_version_without_files_is_refused(remote_version: Path) -> None:
