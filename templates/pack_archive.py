@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO
 
+from common.zip_files import TOO_LARGE, UNREADABLE, EntryRefused, ZipLimits, check_path, is_hidden, read_zip
 from templates.errors import InvalidPackName, PackExists, PackNotCreated, PackRefused, Problem
 from templates.pack import NAME, Pack, write_pack
 
@@ -28,8 +29,8 @@ SUFFIXES = frozenset({".yaml", ".xml", ".md", ".jsonl", ".csv", ".txt", ".json",
 BARE_NAMES = frozenset({"LICENSE", "LICENCE", "NOTICE"})
 _PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _PROGRAMS = (b"#!", b"\x7fELF", b"MZ", b"PK\x03\x04", b"\xca\xfe\xba\xbe", b"\xcf\xfa\xed\xfe")
-_COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_ENCRYPTED = 0x1
+_LIMITS = ZipLimits(MAX_ENTRIES, MAX_FILE_BYTES, MAX_BYTES)
+_CODES = {TOO_LARGE: "pack_too_large", UNREADABLE: "pack_unreadable"}
 # Equal packs give equal zips.
 _DATE = (1980, 1, 1, 0, 0, 0)
 _PLAIN_FILE = (stat.S_IFREG | 0o644) << 16
@@ -71,7 +72,7 @@ def export_pack(pack: Pack, file: Path) -> Exported:
     files, left_out = {}, []
     for path in sorted(pack.folder.rglob("*")):
         name = path.relative_to(pack.folder).as_posix()
-        if path.is_dir() or _is_hidden(name):
+        if path.is_dir() or is_hidden(name):
             continue
         if path.is_symlink() or _fault_of_name(name):
             left_out.append(name)
@@ -162,35 +163,16 @@ def _read_zip(file: BinaryIO, name: str) -> Files:
     files: Files = {}
     total = 0
     try:
-        with zipfile.ZipFile(file) as packed:
-            entries = packed.infolist()
-            if len(entries) > MAX_ENTRIES:
-                raise _refused(
-                    name, "pack_too_large", f"has {len(entries):,} entries; at most {MAX_ENTRIES} are allowed"
-                )
-            for entry in entries:
-                _check_entry(entry)
-                if entry.is_dir():
-                    continue
-                with packed.open(entry) as opened:
-                    # What the entry declares may be a lie, so no more is read than is allowed.
-                    data = opened.read(min(MAX_FILE_BYTES, MAX_BYTES - total) + 1)
-                total += len(data)
-                _add(files, entry.filename, data, total)
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
-        raise _refused(name, "pack_unreadable", "is not a valid zip file") from error
+        for entry, reader in read_zip(file, name, _LIMITS):
+            mode = entry.external_attr >> 16
+            if stat.S_IFMT(mode) != stat.S_IFDIR and mode & 0o111:
+                raise _refused(entry.filename, "program_not_allowed", "is executable; a pack has texts only")
+            data = b"".join(reader.pieces())
+            total += len(data)
+            _add(files, entry.filename, data, total)
+    except EntryRefused as error:
+        raise _refused(error.name, _CODES.get(error.code, error.code), error.text) from error
     return files
-
-
-def _check_entry(entry: zipfile.ZipInfo) -> None:
-    mode = entry.external_attr >> 16
-    kind = stat.S_IFMT(mode)
-    if kind not in (0, stat.S_IFREG, stat.S_IFDIR):
-        raise _refused(entry.filename, "link_not_allowed", "is a link or a device; a pack has plain files only")
-    if kind != stat.S_IFDIR and not entry.is_dir() and mode & 0o111 and not _is_hidden(entry.filename):
-        raise _refused(entry.filename, "program_not_allowed", "is executable; a pack has texts only")
-    if entry.flag_bits & _ENCRYPTED or entry.compress_type not in _COMPRESSIONS:
-        raise _refused(entry.filename, "pack_unreadable", "is encrypted, or compressed in an unusual way")
 
 
 def _read_folder(folder: Path) -> Files:
@@ -214,8 +196,8 @@ def _walk(folder: Path) -> Iterator[Path]:
     """Yield everything below a folder that is not a folder, without following links, and nothing hidden."""
     for parent, folders, names in os.walk(folder, followlinks=False):
         links = [name for name in folders if (Path(parent) / name).is_symlink()]
-        folders[:] = [name for name in folders if not _is_hidden(name) and name not in links]
-        yield from (Path(parent) / name for name in sorted([*names, *links]) if not _is_hidden(name))
+        folders[:] = [name for name in folders if not is_hidden(name) and name not in links]
+        yield from (Path(parent) / name for name in sorted([*names, *links]) if not is_hidden(name))
 
 
 def _add(files: Files, name: str, data: bytes, total: int) -> None:
@@ -224,13 +206,10 @@ def _add(files: Files, name: str, data: bytes, total: int) -> None:
             f"{MAX_FILE_BYTES // MEGABYTE} MB for a file, {MAX_BYTES // MEGABYTE} MB and {MAX_ENTRIES} files in all"
         )
         raise _refused(name, "pack_too_large", f"is too large; the limits are {limits}")
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts or "\\" in name or ":" in name or "\0" in name:
-        raise _refused(name, "path_not_allowed", "leads out of the pack")
-    if _is_hidden(name):
-        return
-    if any(other.casefold() == name.casefold() for other in files):
-        raise _refused(name, "file_duplicate", "is there twice")
+    try:
+        check_path(name, files)
+    except EntryRefused as error:
+        raise _refused(error.name, error.code, error.text) from error
     files[name] = data
 
 
@@ -295,10 +274,6 @@ def _verify(files: Files, manifest: bytes) -> None:
         changed = sorted(name for name in {*hashes, *(listed or {})} if (listed or {}).get(name) != hashes.get(name))
         named = ", ".join(str(name)[:60] for name in changed[:5]) or "its format"
         raise _refused(MANIFEST, "manifest_differs", f"does not describe these files: {named}; get the pack again")
-
-
-def _is_hidden(name: str) -> bool:
-    return any((part.startswith(".") and part != "..") or part == "__MACOSX" for part in PurePosixPath(name).parts)
 
 
 def _refused(name: str, code: str, text: str) -> PackRefused:

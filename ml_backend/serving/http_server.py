@@ -24,6 +24,8 @@ BACKLOG = 1_024
 # The health of a server, and of a task of the ML backend.
 HEALTH = re.compile(r"(?:/tasks/[^/]+(?:/rounds/[^/]+)?)?/health/?")
 HEALTH_THREADS = 2
+# More than the application takes at a time, so that it can refuse the others.
+STREAM_THREADS = 8
 KEEP_ALIVE_SECONDS = 30
 CHECK_SECONDS = 1.0
 # Files for databases, logs and models.
@@ -33,7 +35,8 @@ RESERVED_FILES = 256
 class HttpServer(uvicorn.Server):
     """Serves a WSGI application, `at_once` requests at a time, and questions for its health beside them.
 
-    Requests whose path matches the pattern `one_by_one` are answered one after the other, also beside the others. Set
+    Requests whose path matches the pattern `one_by_one` are answered one after the other, also beside the others.
+    Bodies of those that match `streamed` are read while they arrive, on threads of their own. Set
     `should_exit` to stop it. When it stops, it finishes the current requests within `grace` seconds.
     """
 
@@ -45,12 +48,16 @@ class HttpServer(uvicorn.Server):
         grace: int,
         limits: ConnectionLimits = DEFAULT_LIMITS,
         one_by_one: str = "",
+        streamed: str = "",
     ) -> None:
         lanes = {HEALTH: RequestThreads(HEALTH_THREADS)}
         if one_by_one:
             lanes[re.compile(one_by_one)] = RequestThreads(1)
+        uploads = re.compile(streamed) if streamed else None
+        if uploads is not None:
+            lanes[uploads] = RequestThreads(STREAM_THREADS)
         self._threads = [RequestThreads(at_once), *lanes.values()]
-        self._bridge = WsgiBridge(app, self._threads[0], lanes)
+        self._bridge = WsgiBridge(app, self._threads[0], lanes, uploads)
         limits = replace(limits, connections=_allow_files(limits.connections))
         super().__init__(
             uvicorn.Config(

@@ -62,6 +62,7 @@ class Workers:
     """The worker processes: their name and number, the requests each answers at once, and the seconds to shut down.
 
     Requests whose path matches the pattern `one_by_one` are answered one after the other, beside the others.
+    Bodies of those that match `streamed` are read while they arrive.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Workers:
     grace: int
     limits: ConnectionLimits = DEFAULT_LIMITS
     one_by_one: str = ""
+    streamed: str = ""
 
 
 def cores() -> int:
@@ -201,7 +203,12 @@ class _Worker(Worker):  # type: ignore[misc]
         workers: Workers = self.app.workers
         grace = self.cfg.graceful_timeout
         self._server = HttpServer(
-            self.wsgi, workers.threads, grace=grace, limits=workers.limits, one_by_one=workers.one_by_one
+            self.wsgi,
+            workers.threads,
+            grace=grace,
+            limits=workers.limits,
+            one_by_one=workers.one_by_one,
+            streamed=workers.streamed,
         )
         if self.alive:
             self._server.serve_on([one.sock for one in self.sockets], self._tick)

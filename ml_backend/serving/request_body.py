@@ -1,5 +1,6 @@
-"""Bodies of requests, received completely before a thread is taken, in bounded memory."""
+"""Bodies of requests: received completely before a thread is taken, in bounded memory; or streamed."""
 
+import asyncio
 import io
 from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
@@ -15,6 +16,8 @@ MAX_DROPPED_BYTES = 100_000_000
 # Bodies may take this much memory in total until they are answered; small ones do not count.
 SMALL_BODY_BYTES = 65_536
 MAX_MEMORY_BYTES = 256_000_000
+# A connection whose client sends nothing is closed long before.
+STREAM_SECONDS = 300
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -107,6 +110,45 @@ class RequestBody:
         self._data = bytearray()
         self._memory.give_back(self._taken)
         self._taken = 0
+
+
+class StreamedBody(io.RawIOBase):
+    """A body that the application reads on its thread while it arrives, as fast as the application reads."""
+
+    def __init__(self, receive: Receive, loop: asyncio.AbstractEventLoop) -> None:
+        self._receive = receive
+        self._loop = loop
+        self._rest = b""
+        self.is_complete = False
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read what has arrived; raise OSError if the client has disconnected."""
+        while not self._rest and not self.is_complete:
+            self._rest = asyncio.run_coroutine_threadsafe(self._next(), self._loop).result(STREAM_SECONDS)
+        taken = self._rest[: len(buffer)]
+        buffer[: len(taken)] = taken
+        self._rest = self._rest[len(taken) :]
+        return len(taken)
+
+    async def drop(self) -> None:
+        """Receive and drop what the application has not read, if that is not too much."""
+        dropped = 0
+        while not self.is_complete and dropped <= MAX_DROPPED_BYTES:
+            try:
+                dropped += len(await self._next())
+            except ConnectionResetError:
+                return
+
+    async def _next(self) -> bytes:
+        message = await self._receive()
+        if message["type"] != "http.request":
+            raise ConnectionResetError("the client has disconnected")
+        self.is_complete = not message.get("more_body", False)
+        return bytes(message.get("body", b""))
 
 
 class _Dropped(io.RawIOBase):

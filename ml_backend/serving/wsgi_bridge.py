@@ -5,6 +5,7 @@ asynchronous iterable, such as a stream of events, is produced without a thread;
 """
 
 import asyncio
+import io
 import json
 import logging
 import re
@@ -18,7 +19,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 from wsgiref.types import WSGIApplication, WSGIEnvironment
 
-from ml_backend.serving.request_body import BodyMemory, Message, Receive, Refusal, RequestBody
+from ml_backend.serving.request_body import BodyMemory, Message, Receive, Refusal, RequestBody, StreamedBody
 from ml_backend.serving.request_threads import RequestThreads
 
 # How much of a response with a known length is produced at a time; a client that reads slowly keeps it in memory.
@@ -81,15 +82,21 @@ class _Reply:
 class WsgiBridge:
     """The ASGI application that uvicorn calls; it answers with a WSGI application.
 
-    Requests whose path matches a pattern of `lanes` have threads of their own, and wait for no others.
+    Requests whose path matches a pattern of `lanes` have threads of their own, and wait for no others. Bodies of
+    requests whose path matches `streamed` are read by the application while they arrive.
     """
 
     def __init__(
-        self, app: WSGIApplication, threads: RequestThreads, lanes: Mapping[re.Pattern[str], RequestThreads]
+        self,
+        app: WSGIApplication,
+        threads: RequestThreads,
+        lanes: Mapping[re.Pattern[str], RequestThreads],
+        streamed: re.Pattern[str] | None = None,
     ) -> None:
         self._app = app
         self._threads = threads
         self._lanes = lanes
+        self._streamed = streamed
         self._names: dict[bytes, str] = {}
         self._memory = BodyMemory()
         self._streams: set[asyncio.Task[Any]] = set()
@@ -100,6 +107,9 @@ class WsgiBridge:
         path = scope["path"]
         threads = next((one for pattern, one in self._lanes.items() if pattern.fullmatch(path)), self._threads)
         reply = _Reply()
+        if self._streamed is not None and scope["method"] == "POST" and self._streamed.fullmatch(path):
+            await self._answer_stream(scope, threads, receive, send)
+            return
         with RequestBody(self._memory) as body:
             refusal = await body.receive(receive)
             if refusal is not None:
@@ -114,13 +124,28 @@ class WsgiBridge:
             if not reply.is_complete and reply.close is not None:
                 threads.submit(reply.close_quietly)
 
+    async def _answer_stream(self, scope: Message, threads: RequestThreads, receive: Receive, send: Send) -> None:
+        """Answer a request whose body the application reads while it arrives."""
+        reply, body = _Reply(), StreamedBody(receive, asyncio.get_running_loop())
+        environ = self._environ(scope, io.BufferedReader(body))
+        first = await _on_thread(threads, reply, partial(self._answer, reply, environ))
+        # Many clients read no response while they are sending.
+        await body.drop()
+        if not body.is_complete:
+            reply.headers.append((b"connection", b"close"))
+        try:
+            await self._send(reply, first, threads, receive, send)
+        finally:
+            if not reply.is_complete and reply.close is not None:
+                threads.submit(reply.close_quietly)
+
     def end_streams(self) -> None:
         """End the responses that are asynchronous streams; most have no end of their own."""
         self._is_stopping = True
         for one in self._streams:
             one.cancel()
 
-    def _environ(self, scope: Message, body: RequestBody) -> WSGIEnvironment:
+    def _environ(self, scope: Message, body: RequestBody | io.BufferedReader) -> WSGIEnvironment:
         server, client = scope["server"] or ("", 0), scope["client"] or ("", 0)
         environ: WSGIEnvironment = {
             "REQUEST_METHOD": scope["method"],
@@ -134,7 +159,7 @@ class WsgiBridge:
             "REMOTE_PORT": str(client[1]),
             "wsgi.version": (1, 0),
             "wsgi.url_scheme": scope["scheme"],
-            "wsgi.input": body.stream(),
+            "wsgi.input": body.stream() if isinstance(body, RequestBody) else body,
             "wsgi.input_terminated": True,
             "wsgi.errors": sys.stderr,
             "wsgi.multithread": True,
@@ -147,7 +172,7 @@ class WsgiBridge:
                 continue
             text = value.decode("latin-1")
             environ[key] = f"{environ[key]}{'; ' if key == 'HTTP_COOKIE' else ','}{text}" if key in environ else text
-        if environ.pop("HTTP_TRANSFER_ENCODING", None) is not None:
+        if environ.pop("HTTP_TRANSFER_ENCODING", None) is not None and isinstance(body, RequestBody):
             environ["CONTENT_LENGTH"] = str(body.size)
         return environ
 

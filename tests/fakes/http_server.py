@@ -25,10 +25,11 @@ class RunningServer:
         at_once: int = 2,
         limits: ConnectionLimits = DEFAULT_LIMITS,
         one_by_one: str = "",
+        streamed: str = "",
     ) -> None:
         self._listening = Address("127.0.0.1", 0).listen()
         self.port: int = self._listening.getsockname()[1]
-        self._server = HttpServer(app, at_once, grace=10, limits=limits, one_by_one=one_by_one)
+        self._server = HttpServer(app, at_once, grace=10, limits=limits, one_by_one=one_by_one, streamed=streamed)
         self._thread = threading.Thread(target=self._server.serve_on, args=([self._listening], lambda: None))
 
     def connect(self) -> socket.socket:

@@ -48,7 +48,7 @@ class App:
         self.waiting = threading.Semaphore(0)
         self.closed = threading.Semaphore(0)
         routes = (self.plain, self.environ, self.wait, self.block, self.events, self.large, self.unknown, self.fail)
-        for route in routes:
+        for route in (*routes, self.upload):
             self.flask.add_url_rule(f"/{route.__name__}", route.__name__, route, methods=["GET", "POST"])
         for path in HEALTH:
             self.flask.add_url_rule(path, path, self.plain)
@@ -64,6 +64,19 @@ class App:
 
     def plain(self) -> Any:
         return {"size": len(request.get_data())}
+
+    def upload(self) -> Any:
+        if "refuse" in request.args:
+            return {"refused": True}, 401
+        request.max_content_length = None
+        size = 0
+        try:
+            while piece := request.stream.read(1 << 20):
+                size += len(piece)
+                self.waiting.release()
+        finally:
+            self.closed.release()
+        return {"size": size}
 
     def environ(self) -> Any:
         return {key: value for key, value in request.environ.items() if isinstance(value, str)}
@@ -157,6 +170,39 @@ def test_requests_that_are_answered_one_by_one_do_not_delay_others(app: App) -> 
         app.answer.set()
         for one in clients:
             read_until(one, b'{"waited":true}')
+
+
+def test_a_large_body_is_read_while_it_arrives(app: App) -> None:
+    with RunningServer(app, at_once=1, streamed="/upload") as server, server.connect() as client:
+        client.sendall(POST % b"/upload" + b"Content-Length: %d\r\n\r\n" % LARGE)
+        client.sendall(b"x" * (LARGE - 1))
+        assert app.waiting.acquire(timeout=30)
+        assert server.get("/plain")[0] == 200, "it takes no thread of other requests"
+        client.sendall(b"x")
+        read_until(client, b'{"size":%d}' % LARGE)
+        client.sendall(POST % b"/upload" + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n")
+        read_until(client, b'{"size":3}')
+
+
+def test_a_large_body_that_is_refused_is_not_kept(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_body, "MAX_DROPPED_BYTES", 1_000_000)
+    head = POST % b"/upload?refuse=1" + b"Content-Length: %d\r\n\r\n"
+    with RunningServer(app, streamed="/upload") as server, server.connect() as client:
+        client.sendall(head % 900_000 + b"x" * 900_000 + GET % b"/plain")
+        assert b'{"size":0}' in read_until(client, b'{"size":0}'), "the connection goes on"
+        with suppress(OSError):
+            client.sendall(head % LARGE + b"x" * LARGE)
+        assert b" 401 " in read_until(client, b"refused")
+
+
+def test_a_body_that_ends_too_early_keeps_no_thread(app: App) -> None:
+    with RunningServer(app, streamed="/upload") as server:
+        for _ in range(10):
+            with server.connect() as client:
+                client.sendall(POST % b"/upload" + b"Content-Length: 5000000\r\n\r\n" + b"x" * 2_000_000)
+                assert app.waiting.acquire(timeout=30)
+            assert app.closed.acquire(timeout=30)
+        assert server.get("/plain")[0] == 200
 
 
 def test_an_event_stream_ends_when_its_client_disconnects(app: App, server: RunningServer) -> None:
