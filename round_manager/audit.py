@@ -5,7 +5,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from round_manager.models import AuditEntry, DataToken, Hit, LedgerEntry, Qualification, Round, Task
+from round_manager.models import AuditEntry, DataToken, Hit, LedgerEntry, ModelSubmission, Qualification, Round, Task
 from round_manager.models.table import Numbered
 
 NO_REASON = "no reason was given"
@@ -19,7 +19,7 @@ def note(
     actor: str,
     reason: str,
     now: datetime,
-    of: Hit | LedgerEntry | Qualification | Round | Task | DataToken | None = None,
+    of: Hit | LedgerEntry | Qualification | Round | Task | DataToken | ModelSubmission | None = None,
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
 ) -> None:

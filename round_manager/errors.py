@@ -14,6 +14,9 @@ RoundManagerError
 ├── ArchiveError: ArchiveNotFound, ArchiveConflict, ArchiveCorrupt (ArchiveFileChanged), ArchiveUnsupported,
 │   ArchiveUnreachable
 ├── DataAccessError: DataTokenNotFound, DataRefused
+├── ModelSubmissionError: SubmissionsClosed, SubmissionInvalid, SubmissionTooLarge, SubmissionQuotaExceeded,
+│   SubmissionDuplicate, SubmissionNameTaken, SubmissionNotFound, SubmissionStateError, SubmissionsBusy,
+│   SubmissionCancelled, EndpointNotAllowed
 ├── LedgerError: BudgetError
 └── StoreError: StoreUrlError, StoreUnavailableError (StoreTimeoutError, StoreReadOnlyError), DamagedStoreError,
     StoreBusyError, SchemaError, BadValueError, RefusedError (DuplicateError)
@@ -258,6 +261,58 @@ class DataTokenNotFound(DataAccessError):
 
 class DataRefused(DataAccessError):
     """The client may not read the task's data; the message is for the client."""
+
+
+class ModelSubmissionError(RoundManagerError):
+    """A model cannot be submitted, or a submitted one not be changed, as asked."""
+
+
+class SubmissionsClosed(ModelSubmissionError):
+    """The task's owner takes no submissions of models."""
+
+
+class SubmissionInvalid(ModelSubmissionError):
+    """A submission is not a zip of a model or a file of predictions, or lacks something."""
+
+
+class SubmissionTooLarge(ModelSubmissionError):
+    """A submission is larger than the task's owner allows."""
+
+
+class SubmissionQuotaExceeded(ModelSubmissionError):
+    """The token has submitted as much as the task's owner allows."""
+
+
+class SubmissionDuplicate(ModelSubmissionError):
+    """The same model was submitted with another token."""
+
+
+class SubmissionNameTaken(ModelSubmissionError):
+    """Another submission of the task has that name."""
+
+
+class SubmissionNotFound(ModelSubmissionError):
+    """There is no such submission of this token, or of this task."""
+
+
+class SubmissionStateError(ModelSubmissionError):
+    """The submission's state does not allow it."""
+
+    code = "submission_state"
+
+
+class SubmissionsBusy(ModelSubmissionError):
+    """Another process evaluates the task's submissions."""
+
+    retry = True
+
+
+class SubmissionCancelled(ModelSubmissionError):
+    """The submission was cancelled while it was evaluated."""
+
+
+class EndpointNotAllowed(ModelSubmissionError):
+    """A submission names an address; models are submitted as files."""
 
 
 class LedgerError(RoundManagerError):

@@ -28,6 +28,7 @@ class Role(enum.StrEnum):
     REVIEWER = "reviewer"
     VENDOR = "vendor"
     VIEWER = "viewer"
+    RESEARCHER = "researcher"
     SYSTEM = "system"
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from sqlalchemy import Select, select
+from sqlalchemy.orm import Session
 
 from common.errors import Hint
 from round_manager.audit import note
@@ -120,18 +121,36 @@ def read_task(context: ServiceContext, task: str, secret: str) -> ReadableTask:
     A private task and a missing one raise the same error.
     """
     with context.store.read() as session:
-        # Only valid names are looked up: a database may refuse to compare others.
-        owner = session.scalar(select(Task).where(Task.name == task)) if NAME.fullmatch(task) else None
+        owner = _named(session, task)
         if owner is None or owner.published_at is None:
             if not secret:
                 raise DataRefused(REQUIRED)
-            token = session.scalar(select(DataToken).where(DataToken.sha256 == _hash(secret)))
-            if owner is None or token is None or token.task_id != owner.id:
-                raise DataRefused(NOT_VALID)
-            if token.revoked_at is not None or context.now() >= token.expires_at:
-                raise DataRefused(EXPIRED)
+            owner, _ = _valid_token(session, owner, secret, context.now())
         rounds = {one.number: one for one in list_rounds(session, owner) if one.frozen_at}
         return ReadableTask(owner.name, rounds, owner.published_at is not None)
+
+
+def find_token(context: ServiceContext, task: str, secret: str) -> ListedToken:
+    """Return the token of a client of that task; raise DataRefused if it is not valid, also for a public task."""
+    if not secret:
+        raise DataRefused(REQUIRED)
+    with context.store.read() as session:
+        owner, token = _valid_token(session, _named(session, task), secret, context.now())
+        return ListedToken(token, owner.name)
+
+
+def _named(session: Session, task: str) -> Task | None:
+    # Only valid names are looked up: a database may refuse to compare others.
+    return session.scalar(select(Task).where(Task.name == task)) if NAME.fullmatch(task) else None
+
+
+def _valid_token(session: Session, owner: Task | None, secret: str, now: datetime) -> tuple[Task, DataToken]:
+    token = session.scalar(select(DataToken).where(DataToken.sha256 == _hash(secret)))
+    if owner is None or token is None or token.task_id != owner.id:
+        raise DataRefused(NOT_VALID)
+    if token.revoked_at is not None or now >= token.expires_at:
+        raise DataRefused(EXPIRED)
+    return owner, token
 
 
 def _tokens() -> Select[DataToken, str]:

@@ -14,6 +14,7 @@ NOUNS = {
     "context_tally", "label_tally", "work_item", "gold_item", "gold_example", "gold_showing", "quiz_result",
     "training_job", "manager_step", "uncounted_vote", "data_token", "credited_span",
     "known_text", "text_key", "instructions_read", "page_address", "worker_group", "group_member", "round_group",
+    "model_submission", "submission_terms",
 }  # fmt: skip
 
 
