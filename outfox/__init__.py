@@ -71,7 +71,7 @@ __all__ = [
     "EvaluationFailed", "EvaluatorMissing", "ExportNotWritten", "ImportNotWritten", "InvalidArgument",
     "NotExportable", "NotImportable", "OutfoxError", "ServerError", "ServerUnavailable", "TaskData",
     "TransferCorrupt", "attempts", "compare", "contexts", "dynascore", "evaluate", "evaluations", "export",
-    "import_rounds", "import_suite", "iter_load", "load", "metrics", "models", "open", "votes",
+    "import_rounds", "import_suite", "iter_load", "leaderboard", "load", "metrics", "models", "open", "votes",
 ]  # fmt: skip
 
 # How many bytes of downloaded files are kept.
@@ -379,6 +379,32 @@ def compare(data: pd.DataFrame, *, path: str | Path | None = None) -> pd.DataFra
     from outfox.evaluator import compare_frame
 
     return compare_frame(data, path)
+
+
+def leaderboard(
+    task: str,
+    *,
+    path: str | Path | None = None,
+    url: str | None = None,
+    token: str | None = None,
+    board: str | None = None,
+    weights: Mapping[str, float] | None = None,
+    data_weights: Mapping[str, float] | None = None,
+    form: str = "wide",
+) -> pd.DataFrame:
+    """Return a task's leaderboard from what is stored in a folder of archives, or from a server.
+
+    The form `wide` has one row per model, best first: rank, Dynascore, each axis, the performance on each data set
+    with its 95 % interval, and what `dynascore` says about the next model. `long` has one figure per row, with slices.
+    Weights are those of `dynascore`; `board` is the name or the key of a board on the server, with its own weights. The
+    leaderboard has the seed, the rounds and the test suites; `evaluations` also has files. Of hidden data sets, it has
+    no figures of fewer than 50 rows.
+    """
+    from outfox.ranking import leaderboard_frame
+
+    return leaderboard_frame(
+        task, path, url, token, board=board, weights=weights, data_weights=data_weights, form=form
+    )  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

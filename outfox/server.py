@@ -83,6 +83,11 @@ class ArchiveServer:
             raise DataCorrupt(f"{base}/{MANIFEST} belongs to another round; {REPORT}")
         return RemoteRound(manifest, self, base)
 
+    def content(self, path: str) -> bytes:
+        """Return the content at a path of the server, without the cache."""
+        found: bytes = self._get(f"{self._url}{path}", _content)
+        return found
+
     def download(self, address: str, sha256: str, size: int | None = None, *, verify: bool) -> Path:
         """Return the file with that hash from the cache; download it first if necessary."""
         if not SHA256.fullmatch(sha256):  # It becomes a file name.

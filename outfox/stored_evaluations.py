@@ -87,13 +87,24 @@ def _rows(folder: Path) -> Iterator[Row]:
 
 def data_folders(folder: Path) -> list[Path]:
     """Return the folders of the data sets; of those with one name, the newest."""
-    newest: dict[str, tuple[str, Path]] = {}
-    for path in folder.glob(f"*/{DATA}"):
-        found = read_json(path)
+    found = {path.parent.name: read_json(path) for path in folder.glob(f"*/{DATA}")}
+    return [folder / name for name in newest_data(found)]
+
+
+def newest_data(described: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Return the folders of data sets, by the descriptions of all; of those with one name, the newest."""
+    newest: dict[str, tuple[str, str]] = {}
+    for folder, found in described.items():
         if not isinstance(found.get("name"), str) or not isinstance(found.get("created_at"), str):
-            raise DataCorrupt(f"{path} does not describe a data set; evaluate again")
-        newest[found["name"]] = max(newest.get(found["name"], ("", path.parent)), (found["created_at"], path.parent))
+            raise DataCorrupt(f"{folder}/{DATA} does not describe a data set; evaluate again")
+        newest[found["name"]] = max(newest.get(found["name"], ("", folder)), (found["created_at"], folder))
     return [newest[name][1] for name in sorted(newest)]
+
+
+def json_files(folder: Path) -> dict[str, Row]:
+    """Return the content of all JSON files of evaluations by their names below the folder."""
+    paths = (path for pattern in ("*/*.json", "*/*/*.json") for path in folder.glob(pattern))
+    return {path.relative_to(folder).as_posix(): read_json(path) for path in sorted(paths)}
 
 
 def read_json(path: Path) -> Row:
@@ -102,7 +113,7 @@ def read_json(path: Path) -> Row:
         found = json.loads(path.read_bytes())
     except OSError as error:
         raise DataUnreadable(f"cannot read {path}: {error.strerror}; check its permissions") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataCorrupt(f"{path} is not JSON; evaluate again") from error
     if not isinstance(found, dict):
         raise DataCorrupt(f"{path} is not a JSON object; evaluate again")

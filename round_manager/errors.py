@@ -17,6 +17,8 @@ RoundManagerError
 ├── ModelSubmissionError: SubmissionsClosed, SubmissionInvalid, SubmissionTooLarge, SubmissionQuotaExceeded,
 │   SubmissionDuplicate, SubmissionNameTaken, SubmissionNotFound, SubmissionStateError, SubmissionsBusy,
 │   SubmissionCancelled, EndpointNotAllowed
+├── LeaderboardError: EvaluationsMissing, LeaderboardTooLarge, LeaderboardUnreadable, BoardNotFound, BoardModelNotFound,
+│   BoardNameTaken, BoardInvalid, BoardLimitReached, SnapshotNotFound
 ├── LedgerError: BudgetError
 └── StoreError: StoreUrlError, StoreUnavailableError (StoreTimeoutError, StoreReadOnlyError), DamagedStoreError,
     StoreBusyError, SchemaError, BadValueError, RefusedError (DuplicateError)
@@ -313,6 +315,46 @@ class SubmissionCancelled(ModelSubmissionError):
 
 class EndpointNotAllowed(ModelSubmissionError):
     """A submission names an address; models are submitted as files."""
+
+
+class LeaderboardError(RoundManagerError):
+    """A leaderboard cannot be shown or changed as asked."""
+
+
+class EvaluationsMissing(LeaderboardError):
+    """No model of the task was evaluated on its seed, its rounds or its test suites."""
+
+
+class LeaderboardTooLarge(LeaderboardError):
+    """There are more stored evaluations, or larger ones, than a leaderboard can show."""
+
+
+class LeaderboardUnreadable(LeaderboardError):
+    """Stored evaluations or a snapshot are corrupt."""
+
+
+class BoardNotFound(LeaderboardError):
+    """The task has no board of that name."""
+
+
+class BoardModelNotFound(LeaderboardError):
+    """The leaderboard has no model of that name."""
+
+
+class BoardNameTaken(LeaderboardError):
+    """Another board of the task has this name, or one that looks the same."""
+
+
+class BoardInvalid(LeaderboardError):
+    """The name or the weights of a board are invalid."""
+
+
+class BoardLimitReached(LeaderboardError):
+    """A token, or a task, has as many boards as it can have."""
+
+
+class SnapshotNotFound(LeaderboardError):
+    """The task has no such snapshot."""
 
 
 class LedgerError(RoundManagerError):

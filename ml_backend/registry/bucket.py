@@ -30,10 +30,12 @@ class PreconditionFailed(Exception):
 
 @dataclass(frozen=True)
 class ListedObject:
-    """An object in a listing: its key, and its age in seconds by the bucket's clock."""
+    """An object in a listing: its key, its age in seconds by the bucket's clock, its size and its ETag."""
 
     key: str
     age: float
+    size: int
+    etag: str
 
 
 class Bucket:
@@ -133,7 +135,8 @@ class Bucket:
                 now = _server_time(page["ResponseMetadata"])
                 for one in page.get("Contents", ()):
                     written: datetime = one["LastModified"]
-                    found.append(ListedObject(one["Key"][len(self._prefix) :], (now - written).total_seconds()))
+                    age = (now - written).total_seconds()
+                    found.append(ListedObject(one["Key"][len(self._prefix) :], age, one["Size"], one["ETag"]))
         return found
 
     def folders(self) -> list[str]:

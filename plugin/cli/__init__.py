@@ -34,6 +34,7 @@ COMMANDS = {
     "demo": ("plugin.cli.demo:demo", "Start everything on this machine with the sentiment task."),
     "doctor": ("plugin.cli.installation:doctor", "Show what is missing on this machine, and what to do about it."),
     "evaluate": ("plugin.cli.evaluate:evaluate", "Measure any models on the seed, every round, test suites and files."),
+    "leaderboard": ("plugin.cli.leaderboard:leaderboard", "Rank evaluated models, by weights of one's own."),
     "labelstudio": ("plugin.cli.labelstudio:labelstudio", "Connect tasks to Label Studio, fill and read projects."),
     "manage": ("plugin.cli.manage:manage", "Run the rounds: collect work, decide, pay, post HITs, freeze, train."),
     "marketplace": ("plugin.cli.marketplace:marketplace", "Run a marketplace of your own, and manage its accounts."),
@@ -46,7 +47,7 @@ COMMANDS = {
     "templates": ("plugin.cli.templates:templates", "Make, check, preview, export and import task packs."),
 }
 # Without settings of their own, these find the demo of `make demo`.
-ABOUT_TASKS = ("context", "crowd", "data", "evaluate", "labelstudio", "model", "round", "status", "task")
+ABOUT_TASKS = ("context", "crowd", "data", "evaluate", "labelstudio", "leaderboard", "model", "round", "status", "task")
 
 
 class LazyGroup(click.Group):

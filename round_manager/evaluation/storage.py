@@ -9,11 +9,12 @@
 """
 
 import json
+import os
 import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Protocol
@@ -49,6 +50,9 @@ class Files(Protocol):
 
     def keys(self) -> list[str]:
         """Return the names of all files, sorted."""
+
+    def stamps(self) -> dict[str, str]:
+        """Return what changes with the content of each file, by its name."""
 
 
 class EvaluationStore:
@@ -97,13 +101,21 @@ class EvaluationStore:
         """Return the names of all files, sorted."""
         return self._files.keys()
 
+    def stamps(self) -> dict[str, str]:
+        """Return what changes with the content of each JSON file, by its name; sorted."""
+        return {key: stamp for key, stamp in sorted(self._files.stamps().items()) if key.endswith(".json")}
+
+    def json_file(self, key: str) -> dict[str, Any] | None:
+        """Return the content of a JSON file by its name."""
+        return self._json(key)
+
     def _json(self, key: str) -> dict[str, Any] | None:
         content = self._files.read(key)
         if content is None:
             return None
         try:
             found = json.loads(content)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ArchiveCorrupt(f"{key} in {EVALUATIONS} is not JSON; remove it and evaluate again") from error
         if not isinstance(found, dict):
             raise ArchiveCorrupt(f"{key} in {EVALUATIONS} is not a JSON object; remove it and evaluate again")
@@ -151,6 +163,18 @@ class FolderFiles:
     def keys(self) -> list[str]:
         found = (path for path in self._root.rglob("*") if path.is_file() and not path.name.startswith("."))
         return sorted(path.relative_to(self._root).as_posix() for path in found)
+
+    def stamps(self) -> dict[str, str]:
+        found = {}
+        for folder, _, names in os.walk(self._root):
+            for name in names:
+                path = Path(folder, name)
+                with suppress(FileNotFoundError):  # It was just replaced.
+                    state = path.stat()
+                    if not name.startswith("."):
+                        stamp = f"{state.st_mtime_ns}-{state.st_size}-{state.st_ino}"
+                        found[path.relative_to(self._root).as_posix()] = stamp
+        return found
 
     @contextmanager
     def _draft(self, key: str) -> Iterator[Path]:
@@ -205,6 +229,10 @@ class BucketFiles:
     def keys(self) -> list[str]:
         with bucket_errors():
             return sorted(one.key for one in self._bucket.below(""))
+
+    def stamps(self) -> dict[str, str]:
+        with bucket_errors():
+            return {one.key: one.etag for one in self._bucket.below("")}
 
 
 # A download stops after this many bytes.

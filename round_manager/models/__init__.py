@@ -22,6 +22,7 @@ from round_manager.models.label_studio import (
     Origin,
     ProjectKind,
 )
+from round_manager.models.leaderboards import Board, BoardSnapshot, ExcludedModel
 from round_manager.models.learning import Evaluation, ModelVersion, TrainingJob, TrainingState
 from round_manager.models.market import (
     VALID_SESSIONS,

@@ -280,4 +280,16 @@ TRAINING: list[Trigger] = [
     Guard("guard_training_job_kept", "training_job", "DELETE", "trainings are kept"),
 ]  # fmt: skip
 
-TRIGGERS: list[Trigger] = [*LEARNING, *ROUNDS, *WORK, *TALLIES, *MONEY, *TRAINING]
+LEADERBOARDS: list[Trigger] = [
+    Guard(
+        "guard_board_fixed", "board",
+        "UPDATE OF id, task_id, key, name, folded_name, weights, data_weights, parent_id, token_id, created_by,"
+        " created_at",
+        "a board never changes; save another one",
+    ),
+    Guard("guard_board_kept", "board", "DELETE", "boards are kept; remove it from the leaderboard instead"),
+    Guard("guard_board_snapshot_fixed", "board_snapshot", "UPDATE", "a snapshot never changes; take another one"),
+    Guard("guard_board_snapshot_kept", "board_snapshot", "DELETE", "snapshots are kept"),
+]  # fmt: skip
+
+TRIGGERS: list[Trigger] = [*LEARNING, *ROUNDS, *WORK, *TALLIES, *MONEY, *TRAINING, *LEADERBOARDS]

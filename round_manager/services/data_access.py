@@ -54,11 +54,15 @@ class TokenList:
 
 @dataclass(frozen=True)
 class ReadableTask:
-    """A task that a client may read: its frozen rounds by number, and whether it is public."""
+    """A task that a client may read: its frozen rounds by number, whether it is public, and the token, if it is valid.
+
+    Of the token there is its key, by which the owner refers to it.
+    """
 
     name: str
     rounds: dict[int, Round]
     public: bool
+    token: str = ""
 
 
 def create_token(context: ServiceContext, actor: Actor, task: str, *, days: int, reason: str = "") -> TokenCreated:
@@ -115,19 +119,24 @@ def set_public(context: ServiceContext, actor: Actor, task: str, *, public: bool
             note(session, action, row, actor=actor.name, reason=reason, now=now, of=row)
 
 
-def read_task(context: ServiceContext, task: str, secret: str) -> ReadableTask:
+def read_task(context: ServiceContext, task: str, secret: str, *, key: str = "") -> ReadableTask:
     """Return the task's frozen rounds for a client with this token; raise DataRefused if it may not read them.
 
-    A private task and a missing one raise the same error.
+    A client that has shown its token before names it by its key. A private task and a missing one raise the same error.
     """
     with context.store.read() as session:
-        owner = _named(session, task)
-        if owner is None or owner.published_at is None:
-            if not secret:
+        owner, token = _named(session, task), None
+        if owner is None or owner.published_at is None or secret or key:
+            if not secret and not key:
                 raise DataRefused(REQUIRED)
-            owner, _ = _valid_token(session, owner, secret, context.now())
+            try:
+                owner, token = _valid_token(session, owner, secret, context.now(), key=key)
+            except DataRefused:
+                # A public task needs no token.
+                if owner is None or owner.published_at is None:
+                    raise
         rounds = {one.number: one for one in list_rounds(session, owner) if one.frozen_at}
-        return ReadableTask(owner.name, rounds, owner.published_at is not None)
+        return ReadableTask(owner.name, rounds, owner.published_at is not None, token.key if token else "")
 
 
 def find_token(context: ServiceContext, task: str, secret: str) -> ListedToken:
@@ -144,8 +153,11 @@ def _named(session: Session, task: str) -> Task | None:
     return session.scalar(select(Task).where(Task.name == task)) if NAME.fullmatch(task) else None
 
 
-def _valid_token(session: Session, owner: Task | None, secret: str, now: datetime) -> tuple[Task, DataToken]:
-    token = session.scalar(select(DataToken).where(DataToken.sha256 == _hash(secret)))
+def _valid_token(
+    session: Session, owner: Task | None, secret: str, now: datetime, *, key: str = ""
+) -> tuple[Task, DataToken]:
+    shown = DataToken.sha256 == _hash(secret) if secret else DataToken.key == key
+    token = session.scalar(select(DataToken).where(shown))
     if owner is None or token is None or token.task_id != owner.id:
         raise DataRefused(NOT_VALID)
     if token.revoked_at is not None or now >= token.expires_at:

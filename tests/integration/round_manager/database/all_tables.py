@@ -6,10 +6,13 @@ from round_manager.database.columns import public_id
 from round_manager.models import (
     AuditEntry,
     Block,
+    Board,
+    BoardSnapshot,
     CreditedSpan,
     DataToken,
     EntryKind,
     Evaluation,
+    ExcludedModel,
     GoldExample,
     GoldItem,
     GoldShowing,
@@ -133,7 +136,14 @@ def fill_all_tables(sample: SampleRows) -> SampleRows:
         )
         trouble: dict[str, Any] = {"error": "no answer", "failing_since": NOON, "failures": 1, "next_try_at": NOON}
         add(ManagerStep(name="pay", ran_at=NOON, ran_by="owner@here", **trouble))
-        add(DataToken(task_id=sample.task, key="k1", sha256=digest("token"), created_at=NOON, expires_at=NOON))
+        token = add(DataToken(task_id=sample.task, key="k1", sha256=digest("token"), created_at=NOON, expires_at=NOON))
+        weights: dict[str, Any] = {"weights": {"performance": 4.0}, "data_weights": {"round 1": 0.0}}
+        by: dict[str, Any] = {"created_by": "token k1", "created_at": NOON}
+        board = add(
+            Board(task_id=sample.task, key="b1", name="Mine", folded_name="mine", token_id=token, **weights, **by)
+        )
+        add(BoardSnapshot(task_id=sample.task, board_id=board, name="Mine", content="{}", sha256=digest("{}"), **by))
+        add(ExcludedModel(task_id=sample.task, model="hf-1", excluded_at=NOON))
         about: dict[str, Any] = {"subject": "round", "subject_id": sample.round, "round_id": sample.round}
         who: dict[str, Any] = {"actor": "owner", "action": "opened", "reason": "the budget is there"}
         add(AuditEntry(at=NOON, task_id=sample.task, **about, **who))

@@ -103,6 +103,15 @@ INVALID_ROWS: list[InvalidRow] = [
     *(InvalidRow("ck_data_token_sha256", {"key": "'k2'", "sha256": value}) for value in HASHES),
     InvalidRow("uq_data_token_key", {"sha256": f"'{'0' * 64}'"}),
     InvalidRow("uq_data_token_sha256", {"key": "'k2'"}),
+    # Leaderboards
+    *_columns("board", "key name folded_name created_by", "' '"),
+    InvalidRow("uq_board_key", {"folded_name": "'other'"}),
+    InvalidRow("uq_board_name", {"key": "'b2'"}),
+    *_columns("board_snapshot", "name content created_by", "' '"),
+    *_each("ck_board_snapshot_sha256", "sha256", HASHES),
+    InvalidRow("uq_board_snapshot_task_id_sha256", {}),
+    InvalidRow("ck_excluded_model_model", {"model": "' '"}),
+    InvalidRow("uq_excluded_model_task_id_model", {}),
     # People
     *_columns("worker", "marketplace external_id", "''"),
     InvalidRow("uq_worker_marketplace_external_id", {}),

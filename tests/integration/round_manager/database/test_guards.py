@@ -10,6 +10,8 @@ from sqlalchemy.orm import Session
 from round_manager.models import (
     Attempt,
     AuditEntry,
+    Board,
+    BoardSnapshot,
     Context,
     Duplicate,
     Evaluation,
@@ -109,6 +111,26 @@ def a_training_that_is_over_goes_on(_: SampleRows, session: Session) -> None:
 @forbidden("guard_training_job_kept")
 def a_training_is_removed(_: SampleRows, session: Session) -> None:
     session.execute(text("DELETE FROM training_job"))
+
+
+@forbidden("guard_board_fixed")
+def a_board_gets_other_weights(_: SampleRows, session: Session) -> None:
+    session.execute(update(Board).values(weights={"performance": 1.0}))
+
+
+@forbidden("guard_board_kept")
+def a_board_is_deleted(_: SampleRows, session: Session) -> None:
+    session.execute(text("DELETE FROM board"))
+
+
+@forbidden("guard_board_snapshot_fixed")
+def a_snapshot_is_changed(_: SampleRows, session: Session) -> None:
+    session.execute(update(BoardSnapshot).values(content="{ }"))
+
+
+@forbidden("guard_board_snapshot_kept")
+def a_snapshot_is_deleted(_: SampleRows, session: Session) -> None:
+    session.execute(text("DELETE FROM board_snapshot"))
 
 
 @forbidden("guard_round_begins")
