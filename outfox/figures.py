@@ -168,7 +168,8 @@ def _figures(data: Row, result: Row) -> Iterator[Figure]:
     figures = [one for one in figures if math.isfinite(one.value)]
     if not data.get("hidden"):
         return iter(figures)
-    return _large_enough(figures, str(result.get("headline", "")), [str(one) for one in data.get("slices", ())])
+    columns = [str(one) for one in data.get("slices", ())]
+    return _large_enough(figures, str(result.get("headline", "")), columns, int(data.get("rows", 0)))
 
 
 def _values(found: Mapping[str, Any]) -> tuple[float, float | None, float | None]:
@@ -176,11 +177,11 @@ def _values(found: Mapping[str, Any]) -> tuple[float, float | None, float | None
     return float(found["value"]), low, high
 
 
-def _large_enough(figures: Sequence[Figure], headline: str, columns: Sequence[str]) -> Iterator[Figure]:
+def _large_enough(figures: Sequence[Figure], headline: str, columns: Sequence[str], rows: int) -> Iterator[Figure]:
     """Yield the figures of a hidden data set that may be shown: no group of too few rows can be told from them."""
-    whole = [one for one in figures if not one.slice and one.n >= LEAST_HIDDEN_ROWS]
-    yield from whole
-    rows = max((one.n for one in whole), default=0)
+    # Another metric can leave some rows out, which would then be a group.
+    whole = [one for one in figures if not one.slice and (one.metric == headline or one.n == rows)]
+    yield from (one for one in whole if one.n >= LEAST_HIDDEN_ROWS)
     for column in (LABEL, *columns):
         group = [one for one in figures if one.slice.startswith(f"{column}: ") and one.metric == headline]
         kept = sorted((one for one in group if one.n >= LEAST_HIDDEN_ROWS), key=lambda one: one.n)

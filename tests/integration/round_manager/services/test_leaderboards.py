@@ -122,7 +122,7 @@ WRONG: tuple[dict[str, dict[str, float]], ...] = (
 @pytest.mark.any_database
 def test_weights_that_rank_nothing_are_refused(context: ServiceContext, figures: BoardFigures) -> None:
     for wrong in WRONG:
-        draft = BoardDraft("Mine", **{"weights": HALF, **wrong})
+        draft = BoardDraft("Mine", wrong.get("weights", HALF), wrong.get("data_weights", {}))
         with pytest.raises(BoardInvalid):
             save_board(context, ADA, TASK, draft, figures)
 
