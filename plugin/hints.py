@@ -56,7 +56,7 @@ COMMANDS = {
     "set_round_budget": "outfox round budget {task} DOLLARS",
     "show_crowd": "outfox crowd status",
     "show_crowd_status": "outfox crowd status {task}",
-    "show_leaderboard": "outfox leaderboard {task}",
+    "show_leaderboard": "outfox leaderboard show {task}",
     "show_pins": "outfox model pins {task}",
     "show_status": "outfox status",
     "start_ml_backend": "outfox ml-backend",

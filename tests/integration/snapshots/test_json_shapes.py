@@ -20,12 +20,15 @@ from round_manager.database.store import open_store
 from round_manager.jobs import JobOwner
 from round_manager.learning.training_data import closed_rounds
 from round_manager.learning.training_jobs import start_job
+from round_manager.tasks.tasks import create_task
 from round_manager.work.reports import report
 from templates.label_config import read_elements
 from templates.payloads import results
 from tests.campaign import start_campaign
+from tests.campaign.base import built_in_pack
 from tests.campaign.training import TASK, find_training, first_round_rows, small_pack
 from tests.conftest import Outfox, replace_in
+from tests.fakes.evaluations import store_evaluations
 from tests.fakes.label_studio import FakeLabelStudio
 from tests.fakes.registry import QuickRegistry, corrupt, load_fixed, make_version
 from tests.fakes.trainer import FakeTrainer
@@ -36,7 +39,9 @@ from tests.integration.snapshots.commands import leaf_commands
 from tests.integration.snapshots.recorder import Recorder
 from tests.unit.ml_backend.conftest import tiny_base  # noqa: F401 - a fixture
 
-PARTS = ("crowd", "crowd-trouble", "marketplace", "rounds", "validation", "labelstudio", "models", "tasks")
+PARTS = (
+    "crowd", "crowd-trouble", "marketplace", "rounds", "validation", "labelstudio", "models", "tasks", "leaderboards",
+)  # fmt: skip
 LONG_AGO = timedelta(days=40)
 # Commands that cannot run in a test of this size, and why.
 EXCEPTIONS = {
@@ -365,6 +370,23 @@ def test_model_commands(
         ask("model jobs", TASK)
     ask.error("error: an unknown version", "model", "rotate", TASK, "m000000000000")
     ask.compare(stored_file("models"))
+
+
+def test_leaderboard_commands(ask: Recorder, home_tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store_evaluations(tmp_path / "archives", {"va": "ada", "vb": "bo"})
+    monkeypatch.setenv("OUTFOX_ARCHIVES", str(tmp_path / "archives"))
+    with open_store(home_tables) as store, store.write() as session:
+        create_task(session, built_in_pack(SENTIMENT), now=datetime.now(UTC))
+    ask("leaderboard show", SENTIMENT)
+    ask("leaderboard show", SENTIMENT, "--to", tmp_path / "board.csv")
+    ask("leaderboard create", SENTIMENT, "Fast", "--weights", "performance=4,throughput=2", "--data-weights", "seed=0")
+    ask("leaderboard snapshot", SENTIMENT, "--board", "Fast")
+    ask("leaderboard hide", SENTIMENT, "bo")
+    ask("leaderboard list", SENTIMENT)
+    ask("leaderboard unhide", SENTIMENT, "bo")
+    ask("leaderboard remove", SENTIMENT, "Fast")
+    ask.error("error: an unknown board", "leaderboard", "show", SENTIMENT, "--board", "Fast")
+    ask.compare(stored_file("leaderboards"))
 
 
 def test_every_command_with_json_has_a_snapshot() -> None:
