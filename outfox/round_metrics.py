@@ -1,7 +1,7 @@
 """The figures of one round: error rates with their intervals, and the agreement of validators."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pandas as pd
@@ -38,13 +38,19 @@ def krippendorff_alpha(votes: Iterable[Iterable[str]]) -> float | None:
 
     Examples with fewer than two votes are left out. None if all votes have the same label, or there are none.
     """
+    return grouped_alpha(Counter(tuple(sorted(cast)) for cast in votes))
+
+
+def grouped_alpha(groups: Mapping[tuple[str, ...], int]) -> float | None:
+    """Return the same from the number of examples that have these votes."""
     values: Counter[str] = Counter()
     disagreement = 0.0
-    for cast in map(list, votes):
+    for cast, examples in groups.items():
         if len(cast) >= PAIR:
             counts = Counter(cast)
-            disagreement += (len(cast) ** 2 - sum(count**2 for count in counts.values())) / (len(cast) - 1)
-            values += counts
+            pairs = (len(cast) ** 2 - sum(count**2 for count in counts.values())) / (len(cast) - 1)
+            disagreement += examples * pairs
+            values += Counter({value: examples * count for value, count in counts.items()})
     total = values.total()
     expected = total**2 - sum(count**2 for count in values.values())
     return 1 - (total - 1) * disagreement / expected if expected else None

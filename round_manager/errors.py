@@ -3,7 +3,7 @@
 RoundManagerError
 ├── TaskError: TaskNotFound, StoredSpecInvalid
 ├── RoundError: RoundNotFound, RoundNotOpen, RoundAlreadyOpen, RoundNotClosed, RoundNotReady, RoundAlreadyClosed,
-│   NoContexts, NoModelVersion, MetricsUnavailable, NothingToLearn
+│   RoundImported, NoContexts, NoModelVersion, MetricsUnavailable, NothingToLearn
 ├── ModelVersionError: ModelVersionNotFound, ModelVersionMismatch, ModelVersionChanged
 ├── EvaluationError: AxisUnknown, DataSetNotFound, ModelsAmbiguous
 ├── TrainingError: TrainingBusy, NoTraining, TrainingTooLate, TrainingEnded
@@ -13,6 +13,7 @@ RoundManagerError
 │   HitNotFound, HitsNotAllowed, NameInvalid, NothingHeld, UnknownWorker, ReasonRequired, WrongCrowdAccount, WorkRefused
 ├── ArchiveError: ArchiveNotFound, ArchiveConflict, ArchiveCorrupt (ArchiveFileChanged), ArchiveUnsupported,
 │   ArchiveUnreachable
+├── DataImportError: ImportInvalid, ImportNotPossible, ProvenanceMissing, RoundNumberTaken, SuiteExists, SuiteNotFound
 ├── DataAccessError: DataTokenNotFound, DataRefused
 ├── ModelSubmissionError: SubmissionsClosed, SubmissionInvalid, SubmissionTooLarge, SubmissionQuotaExceeded,
 │   SubmissionDuplicate, SubmissionNameTaken, SubmissionNotFound, SubmissionStateError, SubmissionsBusy,
@@ -24,9 +25,12 @@ RoundManagerError
     StoreBusyError, SchemaError, BadValueError, RefusedError (DuplicateError)
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 from sqlalchemy.exc import DontWrapMixin
 
-from common.errors import CodedError
+from common.errors import CodedError, Hint
 
 
 class RoundManagerError(CodedError):
@@ -73,6 +77,10 @@ class RoundNotReady(RoundError):
 
 class RoundAlreadyClosed(RoundError):
     """The round is closed and cannot be changed."""
+
+
+class RoundImported(RoundError):
+    """The round was imported: its examples and votes are in its archive, not in the database."""
 
 
 class NoContexts(RoundError):
@@ -251,6 +259,38 @@ class ArchiveUnreachable(ArchiveError):
     """The storage of archives does not respond."""
 
     retry = True
+
+
+class DataImportError(RoundManagerError):
+    """Published data cannot be imported; nothing was changed."""
+
+
+class ImportInvalid(DataImportError):
+    """Files have mistakes; `problems` lists them with their lines."""
+
+    def __init__(self, message: str, problems: Sequence[Any] = (), *, hint: Hint | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.problems = tuple(problems)
+
+
+class ImportNotPossible(DataImportError):
+    """What is to be imported is described wrongly."""
+
+
+class ProvenanceMissing(DataImportError):
+    """Imported data needs a source and a licence."""
+
+
+class RoundNumberTaken(DataImportError):
+    """The task has another round of that number."""
+
+
+class SuiteExists(DataImportError):
+    """The task has another test suite of that name."""
+
+
+class SuiteNotFound(DataImportError):
+    """The task has no test suite of that name."""
 
 
 class DataAccessError(RoundManagerError):

@@ -132,7 +132,7 @@ class _Draft:
                     self._files.setdefault(number, {})[source.name] = source.sha256
                     self._registers[number].add(row.id, row.original, row.split, place, line)
                     self._tables[number].add(row)
-                    if row.predictions:
+                    if row.predictions and row.split == HELD_OUT:
                         predictions.add(row, number)
             for register in self._registers.values():
                 elsewhere = self._plan.form.partners_elsewhere

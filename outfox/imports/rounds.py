@@ -1,9 +1,6 @@
 """Imported rounds and suites in a folder of archives, without a database."""
 
-import shutil
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +11,14 @@ from outfox.errors import ArchiveExists, ImportNotWritten, InvalidArgument, Outf
 from outfox.imports.drafts import DraftRound, ImportDraft, ImportPlan, Provenance, draft_rounds
 from outfox.imports.forms import FORMS, Form
 from outfox.imports.mapping import Choices
+from outfox.imports.placement import Placement
 from outfox.imports.problems import Problems
 from outfox.imports.sources import Source, archive_sources, frame_source, open_sources
 from outfox.imports.specs import as_own, new_spec
 
 MAX_LICENCE = 100
 SUITE_PREFIX = "suite-"
+PREDICTIONS = "predictions"
 
 
 @dataclass(frozen=True)
@@ -143,22 +142,19 @@ def import_into(
         suite="" if suite is None else checked_suite(suite),
         hidden=hidden,
     )
-    existed = root.exists()
-    staging = root / name / f".importing-{uuid.uuid4().hex}"
+    placement = Placement(root / name)
     try:
-        draft = draft_rounds(plan, staging)
-        if dry_run:
-            return _report(draft, root / name, plan, already=set())
-        return _placed(draft, root / name, plan)
+        with placement.staging() as staging:
+            placement.undo()
+            draft = draft_rounds(plan, staging)
+            if not dry_run:
+                already = already_there(draft, root / name, plan)
+                placement.place(placed_drafts(draft, plan))
+                placement.settle()
+            return _report(draft, root / name, plan, set() if dry_run else already)
     except OSError as error:
         text = f"cannot write {root}{reason(error)}; choose another folder, or free some disk space"
         raise ImportNotWritten(text) from error
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-        for folder in (root / name, root):
-            with suppress(OSError):  # It holds something.
-                if folder == root / name or not existed:
-                    folder.rmdir()
 
 
 def checked_suite(name: Any) -> str:
@@ -197,31 +193,24 @@ def _archives_of(root: Path, task: str) -> dict[int, Mapping[str, Any]]:
     return found
 
 
-def _placed(draft: ImportDraft, folder: Path, plan: ImportPlan) -> ImportReport:
-    """Move all drafts to their places, or none of them."""
-    already = {one.number for one in draft.rounds if _is_there(one, folder / folder_name(one.number, plan.suite))}
-    placed: list[Path] = []
-    try:
-        for one in draft.rounds:
-            if one.number not in already:
-                (one.folder / MANIFEST).write_bytes(one.manifest.written())
-                target = folder / folder_name(one.number, plan.suite)
-                one.folder.rename(target)
-                placed.append(target)
-        for file in draft.predictions.values():
-            target = predictions_folder(folder, draft, plan) / file.name
-            target.parent.mkdir(parents=True, exist_ok=True)
-            file.replace(target)
-    except OSError:
-        for target in placed:
-            shutil.rmtree(target, ignore_errors=True)
-        raise
-    return _report(draft, folder, plan, already)
+def already_there(draft: ImportDraft, folder: Path, plan: ImportPlan) -> set[int]:
+    """Return the numbers of the archives that are there already; raise ArchiveExists if one has other data."""
+    return {one.number for one in draft.rounds if _is_there(one, folder / folder_name(one.number, plan.suite))}
+
+
+def placed_drafts(draft: ImportDraft, plan: ImportPlan) -> dict[str, Path]:
+    """Complete the drafts with their manifests; return them by their places in the task's folder."""
+    for one in draft.rounds:
+        (one.folder / MANIFEST).write_bytes(one.manifest.written())
+    found = {folder_name(one.number, plan.suite): one.folder for one in draft.rounds}
+    if draft.predictions:
+        found[f"{PREDICTIONS}/{predictions_name(draft, plan)}"] = next(iter(draft.predictions.values())).parent
+    return found
 
 
 def predictions_folder(folder: Path, draft: ImportDraft, plan: ImportPlan) -> Path:
     """Return where the predictions of published models are kept, in a task's folder."""
-    return folder / "predictions" / predictions_name(draft, plan)
+    return folder / PREDICTIONS / predictions_name(draft, plan)
 
 
 def predictions_name(draft: ImportDraft, plan: ImportPlan) -> str:

@@ -4,7 +4,7 @@ import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from outfox.imports.problems import Problems, refuse
 Rows = Iterator[tuple[int, dict[str, Any]]]
 MAX_LINE_BYTES = 1_000_000
 BATCH = 5_000
+PIECE = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 SPLIT_NAMES = ("train", "dev", "validation", "valid", "test", "held_out")
 # A split or a round in a file's name, between other words.
@@ -36,6 +37,7 @@ class Source:
     round: int | None = None
     # The settings of the task, if the source is an archive.
     spec: Mapping[str, Any] | None = None
+    path: Path | None = None
 
 
 def open_sources(paths: Sequence[Path], kind: str | None) -> list[Source]:
@@ -64,9 +66,23 @@ def open_sources(paths: Sequence[Path], kind: str | None) -> list[Source]:
                 _reader(READERS[form], path, name),
                 split[1].lower() if split else None,
                 int(number[1]) if number else None,
+                path=path,
             )
         )
     return found
+
+
+def count_rows(source: Source) -> int:
+    """Return about how many rows a source has, for progress: those of a table, or the lines of a text."""
+    if source.path is None or source.path.suffix == ".arrow":
+        return 0
+    try:
+        if source.path.suffix == ".parquet":
+            return int(parquet.read_metadata(source.path).num_rows)
+        with source.path.open("rb") as file:
+            return sum(piece.count(b"\n") for piece in iter(lambda: file.read(PIECE), b""))
+    except (OSError, pa.ArrowException):
+        return 0  # Reading it says what is wrong.
 
 
 def archive_sources(paths: Sequence[Path]) -> list[Source]:
@@ -83,7 +99,7 @@ def archive_sources(paths: Sequence[Path]) -> list[Source]:
         if source.sha256 != manifest["files"]["examples.parquet"]["sha256"]:
             raise refuse(str(folder), "file_corrupt", "was changed (its SHA-256 differs); copy the archive again")
         name = f"{folder.name}/examples.parquet"
-        found.append(Source(name, source.sha256, source.read, None, int(manifest["round"]), manifest["spec"]))
+        found.append(replace(source, name=name, split=None, round=int(manifest["round"]), spec=manifest["spec"]))
     return found
 
 

@@ -91,7 +91,10 @@ class RoundTables:
 
 
 class PredictionFiles:
-    """Writes what published models predicted: a Parquet file per model with `id`, `round` and `prediction`."""
+    """Writes what published models predicted on held-out rows: a Parquet file per model, with `id` and `prediction`.
+
+    `outfox evaluate` reads such files. `round` is the round of the row.
+    """
 
     SCHEMA = pa.schema([("id", TEXT), ("round", pa.int32()), ("prediction", TEXT)])
 

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 
 from common.errors import Hint
 from common.text import count, dollars
+from plugin.cli.data_import import import_published
 from plugin.cli.gold import withheld
 from plugin.cli.output import data_command, data_table, show, table, when
 from plugin.cli.parameters import DOLLARS, WHY, round_option
@@ -20,7 +21,7 @@ from plugin.wiring import Application
 
 if TYPE_CHECKING:
     from round_manager.loop.waiting import WaitReason
-    from round_manager.models import AuditEntry
+    from round_manager.models import AuditEntry, Round
     from round_manager.services.rounds import RoundPaused
     from round_manager.services.tasks import RoundDetails, RoundSummary
     from round_manager.tasks.rounds import Collected
@@ -34,7 +35,7 @@ def rounds() -> None:
     """Open, close and inspect the rounds of a task."""
 
 
-for command in (aggregate, decide, flags, freeze, metrics, open_next, suspects, verify, withheld):
+for command in (aggregate, decide, flags, freeze, import_published, metrics, open_next, suspects, verify, withheld):
     rounds.add_command(command)
 
 
@@ -129,8 +130,8 @@ def list_all(app: Application, task: str) -> None:
 
     with app.services() as services:
         data = [_listed_data(one) for one in list_rounds(services, task)]
-    # Most rounds have no unconfirmed or withdrawn examples.
-    columns = (*LISTED, "not_counted") if any(one["not_counted"] for one in data) else LISTED
+    # Most rounds have no unconfirmed or withdrawn examples, and were not imported.
+    columns = [*LISTED, *(name for name in ("not_counted", "imported") if any(one[name] for one in data))]
     show(data, data_table(data, columns))
 
 
@@ -152,9 +153,10 @@ def _pause_data(task: str, done: "RoundPaused") -> dict[str, Any]:
     return {"task": task, "round": one.number, "status": one.status.value, "paused": one.paused_at is not None}
 
 
-def round_state(status: str, *, in_house: bool, paused: bool) -> str:
+def round_state(status: str, *, in_house: bool, paused: bool, imported: bool = False) -> str:
     """Return the state of a round for a table, as in `open, in-house, paused`."""
-    return ", ".join([status, *(["in-house"] if in_house else []), *(["paused"] if paused else [])])
+    flags = {"in-house": in_house, "paused": paused, "imported": imported}
+    return ", ".join([status, *(name for name, is_set in flags.items() if is_set)])
 
 
 def summary_data(one: "RoundSummary") -> dict[str, Any]:
@@ -163,6 +165,7 @@ def summary_data(one: "RoundSummary") -> dict[str, Any]:
         "round": one.round.number,
         "status": one.round.status.value,
         "in_house": one.round.in_house,
+        "imported": one.round.is_imported,
         "opened": one.round.opened_at,
         "closes": one.round.closes_at,
         "versions": list(one.versions),
@@ -186,7 +189,7 @@ def statuses_text(collected: "Collected") -> str:
 
 def _listed_data(one: "RoundSummary") -> dict[str, Any]:
     data = {name: value for name, value in summary_data(one).items() if name in LISTED}
-    return {**data, "not_counted": sum(one.collected.not_counted.values())}
+    return {**data, "not_counted": sum(one.collected.not_counted.values()), "imported": one.round.is_imported}
 
 
 def _details_data(task: str, found: "RoundDetails") -> dict[str, Any]:
@@ -196,6 +199,7 @@ def _details_data(task: str, found: "RoundDetails") -> dict[str, Any]:
         "paused": found.round.paused_at,
         "validating": found.round.validating_at,
         "closed": found.round.closed_at,
+        "origin": (found.round.imported or {}).get("origin"),
         "budget_cents": found.money.budget_cents,
         "released_cents": found.money.released_cents,
         "budget": str(found.money),
@@ -219,15 +223,16 @@ def _details_data(task: str, found: "RoundDetails") -> dict[str, Any]:
 def _details_text(task: str, found: "RoundDetails") -> list[RenderableType]:
     one, had = found.round, found.collected
     facts = [
-        ("status", round_state(one.status.value, in_house=one.in_house, paused=one.paused_at is not None)),
+        ("status", _state(one)),
         ("against", ", ".join(found.versions)),
-        ("opened", when(one.opened_at)),
+        *_provenance(one),
+        ("opened", "" if one.is_imported else when(one.opened_at)),
         ("closes", when(one.closes_at) if one.status.value == "open" else ""),
-        ("validating", when(one.validating_at)),
-        ("closed", when(one.closed_at)),
+        ("validating", "" if one.is_imported else when(one.validating_at)),
+        ("closed", "" if one.is_imported else when(one.closed_at)),
         ("examples", f"{had.examples:,}{statuses_text(had)}"),
-        ("fooled", f"{had.fooled:,}; the target is {count(one.target_fooling, 'validated one')}"),
-        ("money", str(found.money)),
+        ("fooled", f"{had.fooled:,}{_target(one)}"),
+        ("money", "" if one.is_imported else str(found.money)),
         ("due", f"{found.due.to.value}: {found.due.reason}" if found.due else ""),
     ]
     texts: list[RenderableType] = [table(("", f"{task}, round {one.number}"), [row for row in facts if row[1]])]
@@ -238,6 +243,32 @@ def _details_text(task: str, found: "RoundDetails") -> list[RenderableType]:
         rows = [(when(entry.at), entry.actor, _action(entry), entry.reason) for entry in found.history]
         texts += ["", table(("when", "who", "did", "why"), rows)]
     return texts
+
+
+def _state(one: "Round") -> str:
+    is_paused = one.paused_at is not None
+    return round_state(one.status.value, in_house=one.in_house, paused=is_paused, imported=one.is_imported)
+
+
+def _target(one: "Round") -> str:
+    return "" if one.is_imported else f"; the target is {count(one.target_fooling, 'validated one')}"
+
+
+def _provenance(one: "Round") -> list[tuple[str, str]]:
+    """Return where an imported round comes from, as rows of a table."""
+    if one.imported is None:
+        return []
+    origin, figures = one.imported["origin"], one.imported["figures"]
+    return [
+        ("imported", when(one.frozen_at)),
+        ("source", origin["source"]),
+        ("licence", origin["licence"]),
+        ("citation", origin["citation"]),
+        ("files", ", ".join(origin["files"])),
+        ("votes", f"{figures['votes']:,}"),
+        ("splits", f"{figures['train']:,} to train on and {figures['held_out']:,} held out"),
+        ("archive", str(one.archive_uri)),
+    ]
 
 
 def _action(entry: "AuditEntry") -> str:

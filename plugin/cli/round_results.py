@@ -95,7 +95,9 @@ def _remarks(found: "Sequence[RoundMetrics]") -> list[str]:
             remarks.append(f"round {one.number}: {wait} for a decision, so vMER can still rise")
         if one.in_house:
             remarks.append(f"round {one.number} is in-house: all of it is the work of people in Label Studio")
-        if others.of:
+        if one.imported:
+            remarks.append(f"round {one.number} was imported: its figures follow from what was published")
+        if others.of and not one.imported:
             remarks.append(
                 f"round {one.number}: validators disagree with the author of {others} of the examples that did not fool"
             )
@@ -129,7 +131,7 @@ def _alpha(one: "RoundMetrics") -> str:
 
 def _round_data(one: "RoundMetrics") -> dict[str, Any]:
     rest = {"votes": one.votes, "alpha": one.alpha, "differing": one.differing, "closed": one.is_closed}
-    rest |= {"in_house": one.in_house}
+    rest |= {"in_house": one.in_house, "imported": one.imported}
     return {"round": one.number, **_counts_data(one.counts), **rest}
 
 

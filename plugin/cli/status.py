@@ -121,11 +121,12 @@ def _texts(overview: "Overview", outbox: int, now: datetime) -> Iterator[Rendera
 
 
 def _row(one: "TaskOverview") -> tuple[object, ...]:
-    state = round_state(one.status, in_house=one.in_house, paused=one.paused)
+    state = round_state(one.status, in_house=one.in_house, paused=one.paused, imported=one.imported)
     share = one.vmer.share
     vmer = "" if share is None else f"{share:.1%} ({one.vmer.low:.1%} to {one.vmer.high:.1%})"
     money = (dollars(one.round_money.sent_cents), dollars(one.round_money.owed_cents))
-    counts = (one.collected, one.fooled, f"{one.new_verified_fooling:,} of {one.target_fooling:,}")
+    validated = f"{one.new_verified_fooling:,}" + ("" if one.imported else f" of {one.target_fooling:,}")
+    counts = (one.collected, one.fooled, validated)
     return (one.task, one.round, state, *counts, vmer, *money, ", ".join(one.versions))
 
 

@@ -118,6 +118,7 @@ class DataFiles:
     def _listed(self, task: str, round: Round) -> dict[str, Any]:
         base = f"/data/{task}/rounds/{round.number}"
         about = {"round": round.number, "manifest": f"{base}/{FILE}", "manifest_sha256": round.archive_sha256}
+        about["imported"] = round.is_imported
         try:
             _, manifest = self._opened(str(round.archive_uri), str(round.archive_sha256))
         except ArchiveError:

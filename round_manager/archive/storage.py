@@ -1,12 +1,17 @@
 """Storage of archives: a folder or an S3 bucket; an archive is complete or not there at all.
 
 <place>/<task>/round-<number>/   an archive: its manifest and the files that it names
+<place>/<task>/suite-<name>/     the same for a test suite
+
+The archives of an import appear together or not at all. A journal says what to undo after a kill, unless the database
+knows them.
 """
 
+import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
@@ -14,11 +19,14 @@ from typing import Protocol
 from ml_backend.artefact import UNFINISHED, flush, sweep
 from ml_backend.errors import BackendError
 from ml_backend.hashing import file_sha256
-from round_manager.archive.files import FILE, MOST_BYTES, ArchiveManifest
-from round_manager.errors import ArchiveConflict, ArchiveError, ArchiveUnreachable
+from outfox.imports.placement import JOURNAL, PLACE, Placement
+from round_manager.archive.files import FILE, MOST_BYTES, ArchiveManifest, read_manifest
+from round_manager.errors import ArchiveConflict, ArchiveCorrupt, ArchiveError, ArchiveUnreachable
 
 S3 = "s3://"
 Fill = Callable[[Path], ArchiveManifest]
+# Who decides whether an interrupted import happened.
+OWNER = "database"
 
 
 class Archives(Protocol):
@@ -29,6 +37,21 @@ class Archives(Protocol):
 
     def keep(self, task: str, number: int, fill: Fill) -> ArchiveManifest:
         """Store a round's archive, which `fill` writes into a draft folder; an equal archive is kept and repaired."""
+
+    def place_of(self, task: str, name: str) -> str:
+        """Return the address of an archive of that name."""
+
+    def staging(self, task: str) -> AbstractContextManager[Path]:
+        """Provide a folder for the drafts of an import."""
+
+    def place(self, task: str, drafts: Mapping[str, Path]) -> None:
+        """Store complete drafts under these names, all or none; an equal archive is kept. Call `settle` afterwards."""
+
+    def settle(self, task: str) -> None:
+        """Note that the database knows what was placed."""
+
+    def undo(self, task: str, known: Collection[str]) -> None:
+        """Remove what an interrupted import has placed, unless its hashes are known."""
 
 
 def open_archives(place: str) -> Archives:
@@ -59,6 +82,32 @@ class FolderArchives:
                 _check_same(_manifest_in(target), manifest, str(target))
                 _repair(target, draft, manifest)
         return manifest
+
+    def place_of(self, task: str, name: str) -> str:
+        return str(self._root / task / name)
+
+    @contextmanager
+    def staging(self, task: str) -> Iterator[Path]:
+        with _write_errors(str(self._root)), self._placement(task).staging() as folder:
+            yield folder
+
+    def place(self, task: str, drafts: Mapping[str, Path]) -> None:
+        for name, draft in drafts.items():
+            target = self._root / task / name
+            if target.exists() and (draft / FILE).is_file():
+                _check_same(_manifest_in(target), _manifest_in(draft), str(target))
+        with _write_errors(str(self._root)):
+            self._placement(task).place(drafts)
+
+    def settle(self, task: str) -> None:
+        self._placement(task).settle()
+
+    def undo(self, task: str, known: Collection[str]) -> None:
+        with _write_errors(str(self._root)):
+            self._placement(task).undo(known)
+
+    def _placement(self, task: str) -> Placement:
+        return Placement(self._root / task, OWNER)
 
 
 class BucketArchives:
@@ -94,6 +143,55 @@ class BucketArchives:
                         _check_same(self._manifest(key), manifest, where)
         return manifest
 
+    def place_of(self, task: str, name: str) -> str:
+        return self._bucket.where(f"{task}/{name}")
+
+    @contextmanager
+    def staging(self, task: str) -> Iterator[Path]:
+        with _write_errors("a temporary folder"), TemporaryDirectory(prefix="outfox-import-") as folder:
+            yield Path(folder)
+
+    def place(self, task: str, drafts: Mapping[str, Path]) -> None:
+        """Upload all files, and then the manifests, without which nothing is visible."""
+        with _write_errors(self._bucket.where(task)), bucket_errors():
+            new: dict[str, Path] = {}
+            for name, draft in drafts.items():
+                there = self._manifest(f"{task}/{name}")
+                if there is None:
+                    new[name] = draft
+                else:
+                    _check_same(there, _manifest_in(draft), self._bucket.where(f"{task}/{name}"))
+            if not any((one / FILE).is_file() for one in new.values()):
+                return
+            self._bucket.write(f"{task}/{JOURNAL}", json.dumps(dict.fromkeys(new, "")).encode())
+            try:
+                for last in (False, True):
+                    for name, draft in new.items():
+                        for file in sorted(draft.iterdir()):
+                            if (file.name == FILE) is last:
+                                self._bucket.upload(f"{task}/{name}/{file.name}", file, file_sha256(file))
+            except BaseException:
+                self.undo(task, ())
+                raise
+
+    def settle(self, task: str) -> None:
+        with bucket_errors():
+            self._bucket.remove(f"{task}/{JOURNAL}")
+
+    def undo(self, task: str, known: Collection[str]) -> None:
+        with bucket_errors():
+            read = self._bucket.read(f"{task}/{JOURNAL}", MOST_BYTES)
+            names = [name for name in json.loads(read[0]) if PLACE.fullmatch(name)] if read else []
+            manifests = [self._manifest(f"{task}/{name}") for name in names]
+            if not any(one is not None and one.sha256 in known for one in manifests):
+                for name in names:
+                    keys = [one.key for one in self._bucket.below(f"{task}/{name}/")]
+                    # The manifest first: nothing is visible without it.
+                    for key in sorted(keys, key=lambda one: not one.endswith(f"/{FILE}")):
+                        self._bucket.remove(key)
+            if read:
+                self._bucket.remove(f"{task}/{JOURNAL}")
+
     @contextmanager
     def copy(self, key: str) -> Iterator[Path]:
         """Download the archive at a key; files that are missing in the bucket are missing in the copy."""
@@ -122,6 +220,17 @@ def opened_archive(place: str) -> Iterator[Path]:
             yield folder
     else:
         yield Path(place).expanduser()
+
+
+def copy_archive(uri: str, draft: Path) -> ArchiveManifest:
+    """Copy an archive's files into a draft folder, and return its manifest; raise ArchiveCorrupt if they differ."""
+    with opened_archive(uri) as folder:
+        manifest = read_manifest(folder)
+        for name, entry in manifest.files.items():
+            shutil.copyfile(folder / name, draft / name)
+            if file_sha256(draft / name) != entry.sha256:
+                raise ArchiveCorrupt(f"{uri}/{name} is not what was imported; restore it, or import the round again")
+    return manifest
 
 
 def _write_manifest(draft: Path, manifest: ArchiveManifest) -> None:

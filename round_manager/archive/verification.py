@@ -43,8 +43,8 @@ class Verification:
     problems: tuple[str, ...]
 
 
-def verify(folder: Path, *, database: tuple[Session, Round] | None = None) -> Verification:
-    """Verify the archive in a folder, and compare it with the round in a database if one is given."""
+def verify(folder: Path, *, database: tuple[Session, Round] | None = None, stated: str | None = None) -> Verification:
+    """Verify the archive in a folder, and compare it with the round in a database, or with a stated hash, if given."""
     manifest = read_manifest(folder)
     checked, unchecked = ["hashes of all files"], list[str]()
     problems = list(_file_problems(folder, manifest))
@@ -57,6 +57,10 @@ def verify(folder: Path, *, database: tuple[Session, Round] | None = None) -> Ve
             problems.append(f"a table cannot be read ({str(error).splitlines()[0]}); {REPAIR}")
     if database is not None:
         problems += _database_problems(*database, manifest)
+        checked.append("the database")
+    if stated is not None:
+        if stated != manifest.sha256:
+            problems.append(f"the database has the hash {stated}, the archive {manifest.sha256}; {REPAIR}")
         checked.append("the database")
     return Verification(manifest, tuple(checked), tuple(unchecked), tuple(problems))
 

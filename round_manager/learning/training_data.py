@@ -1,7 +1,7 @@
 """What a next model learns from: the seed and the splits of every closed round; and the port that trains it.
 
-No training row has the content of a held-out row of the seed or of any round: copies are left out, and so are
-duplicates of training rows.
+No training row has the content of a held-out row of the seed, of any round or of a test suite: copies are left out, and
+so are duplicates of training rows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +18,8 @@ from common.progress import Progress
 from common.text import count
 from ml_backend.hashing import rows_sha256
 from ml_backend.manifest import DataSource
+from round_manager.archive.example_rows import example_rows
+from round_manager.archive.imported_rounds import ImportedFigures, list_suites
 from round_manager.audit import note
 from round_manager.errors import NothingToLearn, RoundNotClosed, RoundNotReady
 from round_manager.examples.rows import row_of_example
@@ -83,16 +85,26 @@ def training_rows(
     for one in rounds:
         rows = [row for row in _examples(session, one, Split.HELD_OUT, spec) if row is not None]
         held_out.append(_held_out(f"round {one.number}", one.id, rows, spec))
-    deduplicator = _Deduplicator(spec, {_content(row, spec) for part in held_out for row in part.rows})
+    measured_on = {_content(row, spec) for part in held_out for row in part.rows}
+    for suite in list_suites(session, task):
+        measured_on |= {_content(row, spec) for row in example_rows(suite.archive_uri, spec)}
+    deduplicator = _Deduplicator(spec, measured_on)
     deduplicator.take(None, (row for row in seed if row.split == "train"))
     for one in rounds:
         deduplicator.take(one.number, _examples(session, one, Split.TRAIN, spec))
-    if not deduplicator.sources[-1].rows:
-        message = _nothing_new(task, rounds[-1], deduplicator.sources[-1].left_out)
+    newest = deduplicator.sources[-_newest(rounds) :]
+    if not any(one.rows for one in newest):
+        message = _nothing_new(task, rounds[-1], newest[-1].left_out)
         raise NothingToLearn(message, hint=Hint("open_round", task=task.name))
     all_rows = (*deduplicator.rows, *held_out[0].rows)
     evaluation_sets = tuple(part for part in held_out if part.rows)
     return TrainingRows(all_rows, tuple(deduplicator.sources), evaluation_sets, rounds[-1])
+
+
+def _newest(rounds: Sequence[Round]) -> int:
+    """Return how many of the rounds are new: the last one, and if it was imported, all since the last collected one."""
+    trailing = next((place for place, one in enumerate(reversed(rounds)) if not one.is_imported), len(rounds))
+    return max(1, trailing)
 
 
 def closed_rounds(session: Session, task: Task) -> list[Round]:
@@ -134,6 +146,8 @@ def _held_out(name: str, round_id: int | None, rows: Sequence[SeedRow], spec: Ta
 
 def rows_to_learn(session: Session, round: Round) -> int | None:
     """Return the number of training examples of a closed round, recorded when it was split; None before."""
+    if round.is_imported:
+        return ImportedFigures.of(round).train
     written = select(AuditEntry.after).where(AuditEntry.round_id == round.id, AuditEntry.action == SPLIT)
     report = session.scalar(written.order_by(AuditEntry.id).limit(1))
     return None if report is None else int(report.get("train", 0))
@@ -158,7 +172,13 @@ def _nothing_new(task: Task, last: Round, left_out: int) -> str:
 
 
 def _examples(session: Session, round: Round, split: Split, spec: TaskSpec) -> Iterator[SeedRow | None]:
-    """Yield the verified examples of one split as rows; None for one that no longer fits the task."""
+    """Yield the examples of one split as rows; None for one that no longer fits the task.
+
+    In a collected round, only verified examples have a split.
+    """
+    if round.is_imported:
+        yield from example_rows(str(round.archive_uri), spec, split)
+        return
     columns = select(Example.public_id, Example.fields, Example.gold_label, Example.gold_answer)
     mine = (Example.round_id == round.id, Example.split == split, Example.status == ExampleStatus.VERIFIED)
     found = session.execute(columns.where(*mine).order_by(Example.id).execution_options(yield_per=ROWS_AT_A_TIME))
@@ -181,13 +201,13 @@ class PendingTraining:
 def pending_training(session: Session, task: Task) -> PendingTraining | None:
     """Return the last closed round where it has rows to learn from and no training up to it has settled.
 
-    A running training does not count: see running_job.
+    After an import, the owner decides when to train. A running training does not count: see running_job.
     """
     rounds = closed_rounds(session, task)
     if not rounds:
         return None
     last = rounds[-1]
-    if not rows_to_learn(session, last):
+    if last.is_imported or not rows_to_learn(session, last):
         return None
     mine = (TrainingJob.task_id == task.id, TrainingJob.round_id == last.id)
     jobs = session.scalars(select(TrainingJob).where(*mine).order_by(TrainingJob.id)).all()

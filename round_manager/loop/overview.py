@@ -75,11 +75,14 @@ class TaskOverview:
     waits_for: tuple[WaitReason, ...]
     warnings: tuple[WaitReason, ...] = ()
     simulated: int = 0
+    imported: bool = False
+    # Of an imported round: the examples of which it is known whether they fooled a model.
+    judged: int | None = None
 
     @property
     def vmer(self) -> Rate:
         """The validated model error rate, by the current status of the examples."""
-        return Rate(self.verified_fooling, self.collected)
+        return Rate(self.verified_fooling, self.collected if self.judged is None else self.judged)
 
 
 def task_overview(session: Session, task: Task, *, now: datetime, has_marketplace: bool = True) -> TaskOverview:
@@ -111,7 +114,14 @@ def task_overview(session: Session, task: Task, *, now: datetime, has_marketplac
         waits_for=_waits_for(session, task, round, now, has_marketplace=has_marketplace),
         warnings=tuple(round_warnings(session, round, has_marketplace=has_marketplace)),
         simulated=_simulated(session, round),
+        imported=round.is_imported,
+        judged=sum(counted.values()) - _unjudged(round) if round.is_imported else None,
     )
+
+
+def _unjudged(round: Round) -> int:
+    unjudged = (round.imported or {})["figures"]["unjudged"]
+    return sum(number for status, number in unjudged.items() if status not in NOT_COUNTED)
 
 
 def round_warnings(session: Session, round: Round, *, has_marketplace: bool) -> list[WaitReason]:
@@ -199,6 +209,13 @@ def _waits_for(
         failed = f"; {count(wanted.failures, 'training')} failed, most recently: {wanted.reason}"
         text = f"a model waits to be trained on the rounds up to {wanted.round}"
         return (WaitReason(text + (failed if wanted.failures else ""), RUN_MANAGER),)
+    if round.is_imported:
+        return (
+            WaitReason(
+                f"round {round.number} was imported; train a model on it, or open the next round",
+                Hint("open_round", task=task.name),
+            ),
+        )
     if ended_empty(session, round):
         return (empty_round_reason(round, task.name),)
     return (WaitReason(f"round {round.number + 1} waits to be opened", RUN_MANAGER),)

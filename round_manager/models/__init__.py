@@ -48,7 +48,7 @@ from round_manager.models.money import EntryKind, EntryState, LedgerEntry
 from round_manager.models.operations import AuditEntry, DataToken, ManagerStep
 from round_manager.models.submissions import ModelSubmission, SubmissionState, SubmissionTerms
 from round_manager.models.table import Table
-from round_manager.models.tasks import Context, Round, RoundModel, RoundStatus, Task, spec_of
+from round_manager.models.tasks import Context, Round, RoundModel, RoundStatus, Suite, Task, spec_of
 from round_manager.models.work import (
     GoldExample,
     GoldItem,

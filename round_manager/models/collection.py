@@ -127,9 +127,10 @@ class Example(table.Numbered):
 
 
 class KnownText(table.Numbered):
-    """A text that later examples are compared with: a new example, a row of the seed, or a field of a context.
+    """A text that later examples are compared with: of an example, a row of the seed, or a field of a context.
 
-    `name` is the example's public id, `seed:` and the row's id, or `context:` and its key.
+    `name` is the example's public id, `seed:` and the row's id, `context:` and its key, or `imported:` with the number
+    of an imported round and the id in its archive.
     """
 
     __tablename__ = "known_text"
@@ -161,7 +162,7 @@ class TextKey(table.Table):
 
 
 class RoundTally(table.Table):
-    """The number of a round's examples by status, maintained by triggers; never write to it.
+    """The number of a round's examples by status, maintained by triggers; only an import writes to it.
 
     Pages and `outfox status` read it, because counting a million rows is slow. Metrics are computed from votes.
     """

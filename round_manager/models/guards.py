@@ -80,10 +80,11 @@ ROUNDS: list[Trigger] = [
     ),
     Guard(
         "guard_round_forward", "round", "UPDATE OF status",
-        "a round goes from draft to open to validating to closed, one step at a time",
-        "NEW.status <> OLD.status AND NOT (OLD.status = 'draft' AND NEW.status = 'open'"
+        "a round goes from draft to open to validating to closed, step by step; an imported one is closed at once",
+        "NEW.status <> OLD.status AND NOT (OLD.status = 'draft' AND NEW.status = 'open' AND NEW.imported IS NULL"
         " OR OLD.status = 'open' AND NEW.status = 'validating'"
-        " OR OLD.status = 'validating' AND NEW.status = 'closed')",
+        " OR OLD.status = 'validating' AND NEW.status = 'closed'"
+        " OR OLD.status = 'draft' AND NEW.status = 'closed' AND NEW.imported IS NOT NULL)",
     ),
     Guard(
         "guard_round_model", "round", "UPDATE OF status", "a round opens against a model; pin one first",
@@ -91,7 +92,7 @@ ROUNDS: list[Trigger] = [
         " AND NOT EXISTS (SELECT 1 FROM round_model WHERE round_id = NEW.id AND rank = 0)",
     ),
     Guard(
-        "guard_round_terms", "round", "UPDATE OF id, task_id, number, spec, spec_sha256, created_at",
+        "guard_round_terms", "round", "UPDATE OF id, task_id, number, spec, spec_sha256, created_at, imported",
         "the terms of a round are fixed once it is open; change them in the next round",
         "OLD.status <> 'draft'",
     ),
@@ -115,6 +116,12 @@ ROUNDS: list[Trigger] = [
         "OLD.status <> 'draft' AND NEW.in_house <> OLD.in_house",
     ),
     Guard("guard_round_kept", "round", "DELETE", "only a draft round can be removed", "OLD.status <> 'draft'"),
+    Guard(
+        "guard_suite_fixed", "suite",
+        "UPDATE OF id, task_id, name, hidden, origin, examples, archive_sha256, imported_at",
+        "a test suite never changes; import it under another name",
+    ),
+    Guard("guard_suite_kept", "suite", "DELETE", "a test suite is kept: evaluations name it"),
     Guard(
         "guard_round_model_added", "round_model", "INSERT", "models are pinned while a round is a draft",
         "(SELECT status <> 'draft' FROM round WHERE id = NEW.round_id FOR KEY SHARE)",

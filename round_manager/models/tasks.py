@@ -83,6 +83,7 @@ class Round(table.Numbered):
         table.check("frozen", "frozen_at IS NULL OR status = 'closed'"),
         table.together("archived", "frozen_at IS NOT NULL", "archive_sha256"),
         table.together("archive_place", "frozen_at IS NOT NULL", "archive_uri"),
+        table.check("texts_known", "(imported IS NOT NULL) = (texts_known IS NOT NULL) AND texts_known >= 0"),
     )
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
@@ -108,6 +109,38 @@ class Round(table.Numbered):
     archive_sha256: Mapped[str | None] = mapped_column(default=None)
     # Only people in Label Studio work on it: nothing of it is posted on a crowd.
     in_house: Mapped[bool] = mapped_column(default=False, server_default=text("false"))
+    # Where an imported round comes from, and its figures (see `archive.imported_rounds`). Its archive has its rows.
+    imported: Mapped[dict[str, Any] | None] = mapped_column(default=None)
+    # How many rows of its archive are in the index of known texts.
+    texts_known: Mapped[int | None] = mapped_column(default=None)
+
+    @property
+    def is_imported(self) -> bool:
+        """Whether it was published elsewhere, and not collected here."""
+        return self.imported is not None
+
+
+class Suite(table.Numbered):
+    """A frozen test suite of a task that belongs to no round; its rows are in its archive only."""
+
+    __tablename__ = "suite"
+    __table_args__ = (
+        UniqueConstraint("task_id", "name"),
+        table.check("name", f"length(name) BETWEEN 1 AND 40 AND trim(name, '{table.WORD}-') = ''"),
+        *table.sha256("archive_sha256"),
+        *table.at_least(1, "examples"),
+        table.truth("hidden"),
+    )
+
+    task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
+    name: Mapped[str] = mapped_column(LimitedText(40))
+    # Models are scored on a hidden suite, and nobody can download it.
+    hidden: Mapped[bool]
+    origin: Mapped[dict[str, Any]]
+    examples: Mapped[int]
+    archive_uri: Mapped[str]
+    archive_sha256: Mapped[str]
+    imported_at: Mapped[datetime]
 
 
 class RoundModel(table.Table):

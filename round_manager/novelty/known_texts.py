@@ -1,4 +1,4 @@
-"""The index of known texts: new examples, the rows of the seed, and the texts of the contexts.
+"""The index of known texts: new examples, the rows of the seed and of imported rounds, and the texts of the contexts.
 
 Each known text has a few MinHash keys. A look-up reads the texts that share a key with it, those with most keys in
 common first, and compares a limited number of them. So it takes about as long in a task with a million texts as in one
@@ -26,7 +26,7 @@ from round_manager.novelty.measure import (
 )
 from templates import TaskSpec
 
-SEED, CONTEXT = "seed:", "context:"
+SEED, CONTEXT, IMPORTED = "seed:", "context:", "imported:"
 # The number of texts that a look-up compares: those that share most keys.
 MOST_COMPARED = 40
 AT_ONCE = 2_000
@@ -51,7 +51,7 @@ _OF_IDS = (
 
 @dataclass(frozen=True)
 class SimilarText:
-    """A known text that is the same or nearly the same; `example_id` is None for the seed and the contexts."""
+    """A known text that is the same or nearly the same; `example_id` is None for all others."""
 
     id: int
     name: str

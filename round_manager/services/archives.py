@@ -14,6 +14,7 @@ from common.errors import Hint
 from common.progress import NoProgress, Progress
 from outfox.table_files import ArchiveFiles
 from round_manager.archive.files import ArchiveManifest
+from round_manager.archive.imported_rounds import ImportedFigures, find_suite
 from round_manager.archive.round_rows import ArchiveRules, RoundRows, StoredDecisions, StoredTexts
 from round_manager.archive.split_plan import (
     RULE,
@@ -24,7 +25,7 @@ from round_manager.archive.split_plan import (
     plan_splits,
     split_seed,
 )
-from round_manager.archive.storage import Archives, opened_archive
+from round_manager.archive.storage import Archives, copy_archive, opened_archive
 from round_manager.archive.verification import Verification, verify
 from round_manager.archive.withheld import withheld_examples, withhold
 from round_manager.audit import note
@@ -48,6 +49,7 @@ from round_manager.models import (
 from round_manager.novelty.decisions import duplicate_rule
 from round_manager.pseudonyms import NameLookup
 from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.imports import undo_interrupted_import
 from round_manager.tasks.rounds import collected, find_round, live_round
 from round_manager.tasks.tasks import find_task
 
@@ -55,6 +57,7 @@ from round_manager.tasks.tasks import find_task
 SPLIT, FROZEN, MOVED = "split", "frozen", "archive moved"
 BATCH = 10_000
 CLOSED = "the round is closed"
+PUBLISHED = "the round was imported, and its splits were fixed then"
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,8 @@ def freeze_round(
     """Write the archive of a closed round, by default the newest, and fix its splits; safe to repeat.
 
     If the round is already frozen, its archive is written again and compared; an archive that would differ is refused.
-    In another place it is a copy, which becomes the round's own archive with `move`.
+    In another place it is a copy, which becomes the round's own archive with `move`. An imported round is frozen
+    already; its archive is only copied.
     """
     store, clock = context.store, context.clock
     with store.read() as session:
@@ -107,13 +111,17 @@ def freeze_round(
         round = _closed_round(session, owner, number)
         if round.status is not RoundStatus.CLOSED:
             raise _not_closed(task, round)
+    # Archives of an import that was killed may be in the way.
+    undo_interrupted_import(context, task, archives)
     with process_lock(store, f"freeze-{round.id}"):
-        splits = split_round(context, actor, round.id)
+        splits = _imported_splits(round) if round.is_imported else split_round(context, actor, round.id)
         with store.read() as session:
             round = session.get_one(Round, round.id)
-        rules = _archive_rules(store, round)
+        rules = None if round.is_imported else _archive_rules(store, round)
 
         def fill(draft: Path) -> ArchiveManifest:
+            if rules is None:
+                return copy_archive(str(round.archive_uri), draft)
             manifest = _fill(store, owner, round, draft, rules, splits, progress or NoProgress())
             _check_same_as_before(round, manifest)
             return manifest
@@ -122,7 +130,7 @@ def freeze_round(
         where = archives.where(task, round.number)
         with store.write() as session:
             row, now, who = session.get_one(Round, round.id), clock.now(), actor.name
-            if row.frozen_at is None:
+            if row.frozen_at is None and rules is not None:
                 row.frozen_at, row.archive_sha256, row.archive_uri = now, manifest.sha256, where
                 after = {"archive": where, "sha256": manifest.sha256, **asdict(rules)}
                 note(session, FROZEN, row, actor=who, reason=reason, now=now, of=row, after=after)
@@ -168,6 +176,14 @@ def verify_round(context: ServiceContext, task: str, *, number: int | None = Non
             raise ArchiveNotFound(f"round {chosen.number} of {task} is not frozen yet", hint=hint)
         with opened_archive(chosen.archive_uri) as folder:
             return ArchiveVerified(chosen.archive_uri, verify(folder, database=(session, chosen)))
+
+
+def verify_suite(context: ServiceContext, task: str, name: str) -> ArchiveVerified:
+    """Verify the archive of a test suite, and compare it with the database."""
+    with context.store.read() as session:
+        suite = find_suite(session, find_task(session, task), name)
+    with opened_archive(suite.archive_uri) as folder:
+        return ArchiveVerified(suite.archive_uri, verify(folder, stated=suite.archive_sha256))
 
 
 def _closed_round(session: Session, task: Task, number: int | None) -> Round:
@@ -237,6 +253,14 @@ def split_round(context: ServiceContext, actor: Actor, round_id: int) -> SplitRe
                 after=report.as_data(),
             )
     return report
+
+
+def _imported_splits(round: Round) -> SplitReport:
+    """Return how an imported round is split: as it was published, or drawn when it was imported."""
+    figures = ImportedFigures.of(round)
+    share = float(spec_of(round).rounds.held_out_share)
+    usable = figures.train + figures.held_out
+    return SplitReport(usable, figures.train, figures.held_out, share, False, 0, 0, 0, 0, 0, note=PUBLISHED)
 
 
 def split_report(session: Session, round: Round) -> SplitReport | None:

@@ -18,6 +18,7 @@ from round_manager.loop.waiting import WaitReason, waiting
 from round_manager.models import Round, RoundStatus, Task, spec_of
 from round_manager.money import budget
 from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.imports import import_lock, index_texts
 from round_manager.services.model_versions import ModelDeployment, register_versions
 from round_manager.tasks import rounds
 from round_manager.tasks.contexts import count_contexts
@@ -100,6 +101,23 @@ def open_round(
     repeated, so a killed process is repaired by calling this again. The database decides: if it says that the round is
     open, its versions are pinned again and nothing else changes.
     """
+    # An import would change the number of the round that opens.
+    with import_lock(context, task):
+        # Texts of imported rounds are not new in this one.
+        index_texts(context, task, models.progress)
+        return _open_round(context, actor, task, versions, models=models, reason=reason, in_house=in_house)
+
+
+def _open_round(
+    context: ServiceContext,
+    actor: Actor,
+    task: str,
+    versions: Sequence[str],
+    *,
+    models: ModelDeployment,
+    reason: str,
+    in_house: bool | None,
+) -> RoundOpened:
     round, pinned = _position(context, task, in_house=in_house)
     chosen = tuple(versions) or pinned or _default_versions(models.registry, task, round.number)
     if pinned:
@@ -208,7 +226,8 @@ def finished_round(context: ServiceContext, task: str) -> int | None:
     with context.store.read() as session:
         owner = find_task(session, task)
         opened = [one for one in rounds.list_rounds(session, owner) if one.status is not RoundStatus.DRAFT]
-        if not opened or opened[-1].frozen_at is None:
+        # After an import, the owner opens the next round.
+        if not opened or opened[-1].frozen_at is None or opened[-1].is_imported:
             return None
         is_learned = pending_training(session, owner) is None and running_job(session, owner) is None
         return opened[-1].number if is_learned else None

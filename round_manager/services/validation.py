@@ -12,7 +12,8 @@ from uuid import UUID
 from sqlalchemy import Select, func, select
 from sqlalchemy.orm import aliased
 
-from round_manager.errors import ExampleNotFound
+from common.errors import Hint
+from round_manager.errors import ExampleNotFound, RoundImported
 from round_manager.loop.waiting import undecided
 from round_manager.models import (
     Context,
@@ -113,6 +114,7 @@ def list_examples(
     with context.store.read() as session:
         owner = find_task(session, task)
         round = choose_round(session, owner, number)
+        _check_collected(round, task)
         wanted = _listed().where(Example.round_id == round.id)
         if statuses:
             wanted = wanted.where(Example.status.in_(statuses))
@@ -261,4 +263,12 @@ def list_suspects(context: ServiceContext, task: str, *, number: int | None = No
 
 def _newest(context: ServiceContext, task: str, number: int | None) -> Round:
     with context.store.read() as session:
-        return opened_rounds(session, find_task(session, task), number)[-1]
+        found = opened_rounds(session, find_task(session, task), number)[-1]
+    _check_collected(found, task)
+    return found
+
+
+def _check_collected(round: Round, task: str) -> None:
+    if round.is_imported:
+        text = f"round {round.number} of {task} was imported: its examples and votes are in its archive only"
+        raise RoundImported(text, hint=Hint("verify_round", task=task, round=round.number))

@@ -96,11 +96,13 @@ def list_rounds(session: Session, task: Task) -> list[Round]:
 
 def draft_round(session: Session, task: Task, *, now: datetime) -> Round:
     """Return the task's draft; create it with the task's current terms if there is none."""
-    _lock(session, task)
+    lock_rounds(session, task)
     rounds = list_rounds(session, task)
     for one in rounds:
         if one.status is RoundStatus.DRAFT:
             return one
+    # Nobody worked on imported rounds here.
+    here = [one for one in rounds if not one.is_imported]
     draft = Round(
         task_id=task.id,
         number=max((one.number for one in rounds), default=0) + 1,
@@ -110,13 +112,13 @@ def draft_round(session: Session, task: Task, *, now: datetime) -> Round:
         budget_cents=task.spec["budget"]["round_cents"],
         created_at=now,
         # A crowd is paid only if the owner says so.
-        in_house=bool(rounds) and rounds[-1].in_house,
+        in_house=bool(here) and here[-1].in_house,
     )
     session.add(draft)
     session.flush()
-    if rounds:
+    if here:
         # The next round is for the same people.
-        last = max(rounds, key=lambda one: one.number)
+        last = max(here, key=lambda one: one.number)
         groups = session.scalars(select(RoundGroup.group_id).where(RoundGroup.round_id == last.id)).all()
         session.add_all(RoundGroup(round_id=draft.id, group_id=one, assigned_at=now) for one in groups)
         session.flush()
@@ -160,7 +162,7 @@ def open_round(
     Without `in_house`, the round is in-house if the round before it was.
     """
     names = tuple(version.name for version in versions)
-    _lock(session, task)
+    lock_rounds(session, task)
     live = live_round(session, task.id)
     if live is not None:
         pinned = pinned_versions(session, live)
@@ -190,8 +192,8 @@ def open_round(
     return draft
 
 
-def _lock(session: Session, task: Task) -> None:
-    """Lock the task: one process at a time drafts and opens its rounds."""
+def lock_rounds(session: Session, task: Task) -> None:
+    """Lock the task: one process at a time drafts, opens and imports its rounds."""
     session.execute(select(Task.id).where(Task.id == task.id).with_for_update(key_share=True))
 
 

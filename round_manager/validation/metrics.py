@@ -24,7 +24,7 @@ from round_manager.models import (
 )
 from round_manager.pseudonyms import worker_names
 from round_manager.rates import Rate
-from round_manager.tasks.rounds import attempts_of
+from round_manager.tasks.rounds import NOT_COUNTED, attempts_of, tallies_of
 from round_manager.validation.costs import Cost, costs_of, crowd_cost, in_house_cost
 from round_manager.validation.decisions import DECIDED, Outcome, VoteCounter
 from round_manager.validation.voted_examples import Agreement, VotedExample, decision, settled_ids, voted_batches
@@ -45,16 +45,18 @@ class Counts:
     withdrawn: int = 0
     tries: int = 0
     cost: Cost = NOTHING
+    # Of an imported round: the examples of which it is known whether they fooled a model.
+    judged: int | None = None
 
     @property
     def mer(self) -> Rate:
         """The model error rate: fooled of collected."""
-        return Rate(self.fooled, self.collected)
+        return Rate(self.fooled, self.collected if self.judged is None else self.judged)
 
     @property
     def vmer(self) -> Rate:
         """The validated model error rate: fooled and verified of collected."""
-        return Rate(self.verified_fooling, self.collected)
+        return Rate(self.verified_fooling, self.collected if self.judged is None else self.judged)
 
     @property
     def undecided_fooling(self) -> int:
@@ -69,17 +71,21 @@ class Counts:
     @property
     def tries_per_fool(self) -> float | None:
         """Attempts for each example that fooled the model."""
-        return self.tries / self.fooled if self.fooled else None
+        return self.tries / self.fooled if self.fooled and self.judged is None else None
 
     @property
     def seconds_per_verified(self) -> float | None:
         """People's seconds for each validated fooling example."""
-        return self.cost.ms / 1_000 / self.verified_fooling if self.verified_fooling else None
+        return self.cost.ms / 1_000 / self.verified_fooling if self._has_costs else None
 
     @property
     def cents_per_verified(self) -> int | None:
         """Whole cents for each validated fooling example, rounded up."""
-        return -(-self.cost.cents // self.verified_fooling) if self.verified_fooling else None
+        return -(-self.cost.cents // self.verified_fooling) if self._has_costs else None
+
+    @property
+    def _has_costs(self) -> bool:
+        return self.verified_fooling > 0 and self.judged is None
 
 
 @dataclass(frozen=True)
@@ -94,6 +100,7 @@ class RoundMetrics:
     # In a closed round, undecided examples stay undecided.
     is_closed: bool = False
     in_house: bool = False
+    imported: bool = False
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,9 @@ class Group:
 
 
 def round_metrics(session: Session, round: Round) -> RoundMetrics:
-    """Return the metrics of a whole round, with the full cost of its HITs."""
+    """Return the metrics of a whole round, with the full cost of its HITs; of an imported one, what was published."""
+    if round.imported is not None:
+        return _imported_metrics(session, round)
     counter, settled = VoteCounter(spec_of(round)), settled_ids(session, round)
     counts, agreement, votes, differing = Counts(), Agreement(), 0, 0
     for batch in voted_batches(session, round):
@@ -120,6 +129,25 @@ def round_metrics(session: Session, round: Round) -> RoundMetrics:
     tries = session.scalar(attempts_of(round).with_only_columns(func.count())) or 0
     whole, is_closed = replace(counts, tries=tries, cost=cost), round.status is RoundStatus.CLOSED
     return RoundMetrics(round.number, whole, votes, agreement.alpha, differing, is_closed, round.in_house)
+
+
+def _imported_metrics(session: Session, round: Round) -> RoundMetrics:
+    figures = (round.imported or {})["figures"]
+    unjudged = figures["unjudged"]
+    tallies = tallies_of(session, round)
+    verified, disputed = ExampleStatus.VERIFIED, ExampleStatus.DISPUTED
+    collected = sum(number for (status, _), number in tallies.items() if status not in NOT_COUNTED)
+    counts = Counts(
+        collected=collected,
+        fooled=sum(number for (status, fooled), number in tallies.items() if fooled and status not in NOT_COUNTED),
+        verified_fooling=tallies.get((verified, True), 0),
+        disputed_fooling=tallies.get((disputed, True), 0),
+        verified_others=tallies.get((verified, False), 0) - unjudged.get(verified, 0),
+        disputed_others=tallies.get((disputed, False), 0) - unjudged.get(disputed, 0),
+        withdrawn=sum(number for (status, _), number in tallies.items() if status is ExampleStatus.WITHDRAWN),
+        judged=collected - sum(number for status, number in unjudged.items() if status not in NOT_COUNTED),
+    )
+    return RoundMetrics(round.number, counts, figures["votes"], figures["alpha"], 0, is_closed=True, imported=True)
 
 
 def metrics_by(session: Session, round: Round, by: str) -> list[Group]:

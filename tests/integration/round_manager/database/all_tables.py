@@ -32,6 +32,7 @@ from round_manager.models import (
     QuizResult,
     RoundGroup,
     SessionStatus,
+    Suite,
     TextKey,
     TrainingJob,
     WorkerGroup,
@@ -147,6 +148,8 @@ def fill_all_tables(sample: SampleRows) -> SampleRows:
         about: dict[str, Any] = {"subject": "round", "subject_id": sample.round, "round_id": sample.round}
         who: dict[str, Any] = {"actor": "owner", "action": "opened", "reason": "the budget is there"}
         add(AuditEntry(at=NOON, task_id=sample.task, **about, **who))
+        suite: dict[str, Any] = {"origin": {}, "archive_uri": "archive", "archive_sha256": digest("suite")}
+        add(Suite(task_id=sample.task, name="checks", hidden=False, examples=3, imported_at=NOON, **suite))
         link = add(
             LabelStudioLink(task_id=sample.task, kind=ProjectKind.CREATE, url="http://127.0.0.1:8080", project=1)
         )

@@ -64,6 +64,15 @@ INVALID_ROWS: list[InvalidRow] = [
             update=True),
     InvalidRow("ck_round_archived", {"archive_sha256": "spec_sha256"}, update=True),
     InvalidRow("ck_round_archive_place", {"archive_uri": "'x'"}, update=True),
+    InvalidRow("ck_round_texts_known", DRAFT | {"texts_known": "0"}),
+    InvalidRow("ck_round_texts_known", DRAFT | {"imported": "'{}'", "texts_known": "-1"}),
+    InvalidRow("ck_round_texts_known", DRAFT | {"imported": "'{}'"}),
+    # Test suites
+    *_each("ck_suite_name", "name", ["''", "'HateCheck'", "'../checks'", f"'{'x' * 41}'"]),
+    *_each("ck_suite_archive_sha256", "archive_sha256", HASHES),
+    InvalidRow("ck_suite_examples", {"name": "'other'", "examples": "0"}),
+    InvalidRow("ck_suite_hidden", {"name": "'other'", "hidden": "2"}, sqlite_only=True),
+    InvalidRow("uq_suite_task_id_name", {}),
     InvalidRow("uq_round_task_id_number", {"status": "'draft'", "opened_at": "NULL"}),
     # Contexts, models, measurements, audit
     InvalidRow("ck_context_key", {"key": "' '"}),

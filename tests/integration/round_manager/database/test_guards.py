@@ -23,6 +23,7 @@ from round_manager.models import (
     RoundModel,
     RoundStatus,
     Split,
+    Suite,
     TrainingJob,
     TrainingState,
     Vote,
@@ -196,6 +197,37 @@ def a_closed_round_gets_another_target(sample: SampleRows, session: Session) -> 
 @forbidden("guard_round_kept")
 def an_open_round_is_removed(_: SampleRows, session: Session) -> None:
     session.execute(text("DELETE FROM round"))
+
+
+@forbidden("guard_round_forward")
+def a_collected_round_is_closed_at_once(sample: SampleRows, session: Session) -> None:
+    draft = _draft(sample, session)
+    draft.status, draft.opened_at, draft.validating_at, draft.closed_at = RoundStatus.CLOSED, NOON, NOON, NOON
+
+
+@forbidden("guard_round_forward")
+def an_imported_round_is_opened(sample: SampleRows, session: Session) -> None:
+    draft = _draft(sample, session)
+    session.add(RoundModel(round_id=draft.id, model_version_id=sample.model, task_id=sample.task, rank=0))
+    draft.imported, draft.texts_known = {}, 0
+    session.flush()
+    sample.move_round(session, RoundStatus.CLOSED)
+    draft.status, draft.opened_at = RoundStatus.OPEN, NOON
+
+
+@forbidden("guard_round_terms")
+def a_collected_round_becomes_an_imported_one(_: SampleRows, session: Session) -> None:
+    session.execute(update(Round).values(imported={}, texts_known=0))
+
+
+@forbidden("guard_suite_fixed")
+def a_test_suite_is_exchanged(_: SampleRows, session: Session) -> None:
+    session.execute(update(Suite).values(archive_sha256="1" * 64))
+
+
+@forbidden("guard_suite_kept")
+def a_test_suite_is_removed(_: SampleRows, session: Session) -> None:
+    session.execute(text("DELETE FROM suite"))
 
 
 @forbidden("guard_round_model_added")
