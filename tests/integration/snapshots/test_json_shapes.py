@@ -32,6 +32,7 @@ from tests.fakes.evaluations import store_evaluations
 from tests.fakes.label_studio import FakeLabelStudio
 from tests.fakes.registry import QuickRegistry, corrupt, load_fixed, make_version
 from tests.fakes.trainer import FakeTrainer
+from tests.integration.outfox.published import write_csv
 from tests.integration.plugin.cli.crowd.conftest import books, commands, market, page  # noqa: F401 - fixtures
 from tests.integration.plugin.cli.crowd.crowd_commands import SENTIMENT, CrowdCommands
 from tests.integration.snapshots import snapshot
@@ -40,7 +41,8 @@ from tests.integration.snapshots.recorder import Recorder
 from tests.unit.ml_backend.conftest import tiny_base  # noqa: F401 - a fixture
 
 PARTS = (
-    "crowd", "crowd-trouble", "marketplace", "rounds", "validation", "labelstudio", "models", "tasks", "leaderboards",
+    "crowd", "crowd-trouble", "marketplace", "rounds", "imports", "validation", "labelstudio", "models", "tasks",
+    "leaderboards",
 )  # fmt: skip
 LONG_AGO = timedelta(days=40)
 # Commands that cannot run in a test of this size, and why.
@@ -248,6 +250,32 @@ def test_round_commands(ask: Recorder, home_tables: str, tmp_path: Path, monkeyp
     ask("status")
     ask.error("error: nothing to pause", "round", "pause", "sentiment")
     ask.compare(stored_file("rounds"))
+
+
+def test_import_commands(ask: Recorder, home_tables: str, tmp_path: Path) -> None:
+    assert home_tables
+    about = ("--source", "https://example.org", "--licence", "CC-BY-4.0")
+    rows = [
+        {"id": n, "text": f"Text {n}.", "label": "positive", "split": "train" if n < 4 else "test", "round": 1 + n % 2,
+         "votes": "positive; positive; negative", "model": "bert", "prediction": "neutral"}
+        for n in range(8)
+    ]  # fmt: skip
+    file = write_csv(tmp_path / "published.csv", rows)
+    ask("task create", "sentiment")
+    ask("round import", "sentiment", "--form", "csv", *about, file, "--dry-run")
+    ask("round import", "sentiment", "--form", "csv", *about, file, "--citation", "Ours, 2026")
+    ask("round list", "sentiment")
+    ask("round show", "sentiment", "--round", 1)
+    ask("round metrics", "sentiment")
+    ask("round verify", "sentiment", "--round", 1)
+    ask("status", "sentiment")
+    ask("suite import", "sentiment", "checks", "--form", "csv", *about, "--hidden", "--slices", "round", file)
+    ask("suite list", "sentiment")
+    ask("suite verify", "sentiment", "checks")
+    broken = write_csv(tmp_path / "broken.csv", [{"id": 1, "text": "", "label": "maybe"}])
+    ask.error("error: a broken line", "round", "import", "sentiment", "--form", "csv", *about, broken)
+    ask.error("error: no licence", "round", "import", "sentiment", "--form", "csv", "--source", "here", file)
+    ask.compare(stored_file("imports"))
 
 
 def test_validation_commands(ask: Recorder, home_tables: str) -> None:
