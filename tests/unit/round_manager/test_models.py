@@ -15,7 +15,7 @@ NOUNS = {
     "training_job", "manager_step", "uncounted_vote", "data_token", "credited_span",
     "known_text", "text_key", "instructions_read", "page_address", "worker_group", "group_member", "round_group",
     "model_submission", "submission_terms",
-    "board", "board_snapshot", "excluded_model",
+    "board", "board_snapshot", "excluded_model", "suite",
 }  # fmt: skip
 
 
