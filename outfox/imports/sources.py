@@ -148,7 +148,8 @@ def _json_lines(path: Path, name: str, problems: Problems) -> Rows:
 
 def _delimited(path: Path, name: str, problems: Problems) -> Rows:
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    csv.field_size_limit(MAX_LINE_BYTES)
+    # The limit is one for the whole process: other readers have their own.
+    before = csv.field_size_limit(MAX_LINE_BYTES)
     with path.open(encoding="utf-8-sig", newline="") as file:
         rows = csv.reader(file, delimiter=delimiter, strict=True)
         try:
@@ -167,6 +168,8 @@ def _delimited(path: Path, name: str, problems: Problems) -> Rows:
             problems.add(name, rows.line_num, "csv_invalid", f"is not valid CSV ({error})")
         except UnicodeDecodeError:
             problems.add(name, rows.line_num + 1, "file_not_utf8", "is not UTF-8 here; save the file as UTF-8")
+        finally:
+            csv.field_size_limit(before)
 
 
 def _parquet(path: Path, name: str, problems: Problems) -> Rows:

@@ -40,7 +40,9 @@ _LOOKALIKES = str.maketrans("авекмнорстухіјѕԁһԛԝαεικνο�
 
 # Digits and signs that stand for letters within a word of Latin letters.
 _STANDING_FOR = str.maketrans("013457@$", "oieastas")
-_DISGUISED_WORD = re.compile(r"(?=[0-9@$]*[a-z])[a-z0-9@$]*[0-9@$][a-z0-9@$]*")
+# Whole words, so that a search takes linear time however long they are.
+_WORD = re.compile(r"[a-z0-9@$]+")
+_IN_PLACE_OF_LETTERS = frozenset("0123456789@$")
 _ACCENTED = re.compile(r"([a-z])[\u0300-\u036f]+")
 # In other languages, two words can differ in an accent only.
 _WITHOUT_ACCENTS = frozenset({"en"})
@@ -67,8 +69,14 @@ def normal_text(text: str, *, accents: bool = True) -> str:
     folded = unicodedata.normalize("NFKC", text).casefold()
     if not accents and not folded.isascii():
         folded = unicodedata.normalize("NFC", _ACCENTED.sub(r"\1", unicodedata.normalize("NFD", folded)))
-    folded = _DISGUISED_WORD.sub(lambda word: word[0].translate(_STANDING_FOR), folded)
+    if not _IN_PLACE_OF_LETTERS.isdisjoint(folded):
+        folded = _WORD.sub(lambda word: _without_disguise(word[0]), folded)
     return folded.translate(_READABLE) or text.strip().casefold()
+
+
+def _without_disguise(word: str) -> str:
+    """Return a word with letters for the digits and signs in it; a number keeps its digits."""
+    return word if _IN_PLACE_OF_LETTERS.issuperset(word) else word.translate(_STANDING_FOR)
 
 
 def normal_texts(texts: "pa.Array") -> "pa.Array":

