@@ -98,12 +98,17 @@ def label_metrics(rows: Sequence[SeedRow], predictions: Sequence[Prediction], la
         if not known or row.label not in confusion:
             raise EvaluationDataInvalid(f"row {row.id} or its prediction has no label of the task")
         confusion[row.label][prediction.text] += 1
-    by_label = {label: _label_metrics(label, confusion) for label in labels}
-    right = sum(confusion[label][label] for label in labels)
+    return confusion_metrics(confusion)
+
+
+def confusion_metrics(confusion: Mapping[str, Mapping[str, int]]) -> Metrics:
+    """Return the metrics of a classification task from its confusion matrix."""
+    by_label = {label: _label_metrics(label, confusion) for label in confusion}
+    rows = sum(sum(of_right.values()) for of_right in confusion.values())
     return {
-        "rows": len(rows),
-        "accuracy": _points(right, len(rows)),
-        "macro_f1": round(sum(one["f1"] for one in by_label.values()) / len(labels), 4),
+        "rows": rows,
+        "accuracy": _points(sum(confusion[label][label] for label in confusion), rows),
+        "macro_f1": round(sum(one["f1"] for one in by_label.values()) / len(confusion), 4),
         "labels": by_label,
         "confusion": confusion,
     }

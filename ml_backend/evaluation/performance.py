@@ -11,7 +11,7 @@ from ml_backend.evaluation.values import ALL, AxisResult, Value
 from outfox.intervals import REPEATS, Numbers, Statistic, bootstrap
 
 AXIS = "performance"
-RECIPE = {"axis": AXIS, "version": 1, "interval": "bootstrap", "repeats": REPEATS}
+RECIPE = {"axis": AXIS, "version": 2, "interval": "bootstrap", "repeats": REPEATS}
 LABEL = "label"
 # A column with more values than this identifies rows instead of grouping them.
 MOST_SLICES = 1_000
@@ -20,9 +20,21 @@ Mask = NDArray[np.bool_]
 
 
 def performance(answers: ScoredAnswers) -> AxisResult:
-    """Return the performance on all rows, on each label and on each value of the slice columns."""
-    values = list(_label_values(answers)) if answers.labels else list(_span_values(answers))
-    return AxisResult(AXIS, RECIPE, "accuracy" if answers.labels else "f1", values)
+    """Return the performance on all rows, on each label and on each value of the slice columns.
+
+    The details have the confusion matrix: counts by right label, then by predicted label.
+    """
+    if not answers.labels:
+        return AxisResult(AXIS, RECIPE, "f1", list(_span_values(answers)))
+    details = {"confusion": _confusion(answers)}
+    return AxisResult(AXIS, RECIPE, "accuracy", list(_label_values(answers)), details=details)
+
+
+def _confusion(answers: ScoredAnswers) -> dict[str, dict[str, int]]:
+    size = len(answers.labels)
+    counts = np.bincount(answers.gold.astype(np.int64) * size + answers.predicted, minlength=size * size)
+    rows = counts.reshape(size, size).tolist()
+    return {right: dict(zip(answers.labels, row, strict=True)) for right, row in zip(answers.labels, rows, strict=True)}
 
 
 def slices_of(answers: ScoredAnswers) -> Iterator[tuple[str, Mask]]:

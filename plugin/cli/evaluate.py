@@ -1,8 +1,8 @@
 """`outfox evaluate`: measure any models on the seed, on every round, on test suites and on files."""
 
 import sys
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Group, RenderableType
@@ -21,48 +21,98 @@ if TYPE_CHECKING:
     from round_manager.services.evaluations import EvaluationReport, EvaluationRow
 
 
+Command = TypeVar("Command", bound=Callable[..., Any])
+SEED = "seed"
+
+_OPTIONS = (
+    click.option(
+        "--on",
+        "data",
+        multiple=True,
+        metavar="DATA,…",
+        help="seed, rounds, a round, suites, a suite or a file. Default: seed,rounds.",
+    ),
+    click.option("--axes", multiple=True, metavar="AXIS,…", help="Axes, or `all`. Default: performance,calibration."),
+    click.option("--labels", metavar="THEIRS=OURS,…", help="What the labels of Hugging Face and ONNX models mean."),
+    click.option("--slices", metavar="COLUMN,…", help="Columns of files by whose values results are split up."),
+    click.option("--name", help="The name of the model, if there is only one; else write name=model."),
+    YES,
+    RUNTIME,
+    REGISTRY,
+)
+
+
+def evaluation_options(command: Command) -> Command:
+    """Add the options of an evaluation to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
 @click.command(no_args_is_help=True)
 @click.argument("task")
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
-@click.option(
-    "--on",
-    "data",
-    multiple=True,
-    metavar="DATA,…",
-    help="seed, rounds, a round, suites, a suite or a file. Default: seed,rounds.",
-)
-@click.option("--axes", multiple=True, metavar="AXIS,…", help="Axes, or `all`. Default: performance,calibration.")
-@click.option("--labels", metavar="THEIRS=OURS,…", help="What the labels of Hugging Face and ONNX models mean.")
-@click.option("--slices", metavar="COLUMN,…", help="Columns of files by whose values results are split up.")
-@click.option("--name", help="The name of the model, if there is only one; else write name=model.")
-@YES
-@RUNTIME
-@REGISTRY
+@evaluation_options
 @data_command
-def evaluate(
-    app: Application,
-    task: str,
-    models: tuple[str, ...],
-    data: tuple[str, ...],
-    axes: tuple[str, ...],
-    labels: str | None,
-    slices: str | None,
-    name: str | None,
-    yes: bool,
-    runtime: str,
-    where: str | None,
-) -> None:
+def evaluate(app: Application, task: str, models: tuple[str, ...], data: tuple[str, ...], **options: Any) -> None:
     """Measure models on the held-out rows of the seed and of every frozen round, on test suites and on files.
 
     A MODEL is a version, a folder with a Hugging Face or ONNX model, a model of the hub, or a CSV or Parquet file with
     predictions; `name=MODEL` gives it a name. Results are stored next to the archives. What is stored already is not
     measured again, and an evaluation that was stopped continues where it was.
     """
+    report = evaluate_models(app, _task(app, task), models, _parts(data), **options)
+    show({"results": report.as_data(), "notes": list(report.notes)}, summary(report))
+
+
+@click.command("evaluate", no_args_is_help=True)
+@click.argument("pack")
+@click.argument("models", nargs=-1, metavar="[MODEL]...")
+@evaluation_options
+@click.option("--rows", metavar="FILE", help="The same as --on FILE.")
+@click.option("--version", metavar="VERSION", help="A trained version; default, without a MODEL: the newest.")
+@data_command
+def evaluate_version(
+    app: Application,
+    pack: str,
+    models: tuple[str, ...],
+    data: tuple[str, ...],
+    rows: str | None,
+    version: str | None,
+    **options: Any,
+) -> None:
+    """Measure models as `outfox evaluate` does; by default the newest version on the held-out rows of the seed."""
+    from ml_backend.artefact import version_folder
+
+    task = _task(app, pack)
+    if version or not models:
+        models = (*models, str(version_folder(app.settings.models_path, task.spec.name, version)))
+    chosen = [*_parts(data), *([rows] if rows else [])]
+    report = evaluate_models(app, task, models, chosen or [SEED], **options)
+    about = {"results": report.as_data(), "notes": list(report.notes)}
+    show({**about, **report.metrics()}, summary(report))
+
+
+def evaluate_models(
+    app: Application,
+    task: EvaluatedTask,
+    models: Sequence[str],
+    data: Sequence[str],
+    axes: Sequence[str],
+    labels: str | None,
+    slices: str | None,
+    name: str | None,
+    runtime: str,
+    where: str | None,
+    *,
+    yes: bool,
+) -> "EvaluationReport":
+    """Run an evaluation with these options, and show its progress."""
     if name is not None and len(models) != 1:
         raise click.UsageError("--name is for one model; write name=MODEL for several")
     request = EvaluationRequest(
         models=[f"{name}={models[0]}"] if name else models,
-        data=_parts(data),
+        data=data,
         axes=_parts(axes),
         labels=label_mapping(labels),
         slices=_parts([slices or ""]),
@@ -70,8 +120,7 @@ def evaluate(
         registry=where,
     )
     with ProgressBar() as progress:
-        report = run_evaluation(app, _task(app, task), request, _confirm(yes=yes), progress)
-    show({"results": report.as_data(), "notes": list(report.notes)}, summary(report))
+        return run_evaluation(app, task, request, _confirm(yes=yes), progress)
 
 
 def _task(app: Application, name: str) -> EvaluatedTask:

@@ -9,6 +9,7 @@ import click
 from rich.console import Group, RenderableType
 
 from common.text import count
+from plugin.cli.evaluate import evaluate_version
 from plugin.cli.model_training import cancel, jobs, retrain
 from plugin.cli.output import data_command, data_table, show, table
 from plugin.cli.parameters import LARGEST_NUMBER, MODE, PACK, RUNTIME, task_pack
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 VERSION = click.option("--version", "version", metavar="VERSION", help="A model version; default: the newest.")
 
 
-@click.group(commands=[rotate, rollback, pins, verify, publish, retrain, jobs, cancel])
+@click.group(commands=[rotate, rollback, pins, verify, publish, retrain, jobs, cancel, evaluate_version])
 def model() -> None:
     """Train, query and evaluate target models, and choose those that serve."""
 
@@ -105,24 +106,6 @@ def predict(
         found.append({**row, "prediction": output.prediction, "confidence": confidence, **_verdict_data(verdict)})
     columns = ("prediction", "confidence", "fooled", *pack.spec.model_input)
     show(found, data_table(found, columns))
-
-
-@model.command()
-@click.argument("pack", type=PACK)
-@click.option("--rows", type=click.Path(path_type=Path), help="Evaluate on this JSONL file; default: held-out seed.")
-@VERSION
-@RUNTIME
-@data_command
-def evaluate(app: Application, pack: Pack, rows: Path | None, version: str | None, runtime: str) -> None:
-    """Evaluate a model version on rows with known answers."""
-    from ml_backend.artefact import version_folder
-    from ml_backend.evaluation import evaluate as evaluate_model
-    from ml_backend.targets.loading import load_target
-
-    model = load_target(version_folder(app.settings.models_path, pack.spec.name, version), runtime)
-    chosen = _rows(rows, pack.spec) if rows else [row for row in pack.seed if row.split == "held_out"]
-    metrics = evaluate_model(model, chosen, pack.spec)
-    show({"version": model.version, "rows": len(chosen), **metrics}, f"{model.version}: {_figures(metrics)}")
 
 
 @model.command("list")

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.errors import Hint
-from ml_backend.artefact import read_manifest, version_folder
+from ml_backend.artefact import read_manifest
 from ml_backend.checkpoint import fetch_from_hub
 from ml_backend.errors import LabelMappingUnknown, ModelNotFound
 from ml_backend.evaluation.predictions import ENDINGS, read_predictions
 from ml_backend.hashing import json_sha256
 from ml_backend.manifest import FILE as MANIFEST
+from ml_backend.manifest import ONNX
 from ml_backend.registry.registry import Registry
 from ml_backend.targets.foreign import ForeignModel, inspect_folder
 from ml_backend.targets.label_mapping import LabelMapping
@@ -57,6 +58,8 @@ class CandidateFinder:
         path = Path(what).expanduser()
         if path.is_file() and path.suffix.lower() in ENDINGS:
             return self._predictions(name or path.stem, path)
+        if path.is_file() and path.name == ONNX:
+            path = path.parent
         if path.is_dir():
             if (path / MANIFEST).is_file():
                 return self._version(name or path.name, path)
@@ -99,11 +102,6 @@ class CandidateFinder:
     def _predictions(self, name: str, path: Path) -> Candidate:
         found = read_predictions(path.resolve(), self.spec)
         return Candidate(f"file-{found.sha256[:HASH_CHARS]}", name, "predictions", predictions=str(path.resolve()))
-
-
-def newest_version(models: Path, task: str, version: str | None) -> str:
-    """Return a version that is on this machine, by default the newest."""
-    return version_folder(models, task, version).name
 
 
 def _split(written: str) -> tuple[str, str]:

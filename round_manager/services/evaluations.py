@@ -14,6 +14,8 @@ from common.errors import Hint
 from common.progress import NoProgress, Progress
 from common.text import count
 from ml_backend.evaluation.consistency import perturbed_copies, task_edits
+from ml_backend.evaluation.metrics import confusion_metrics
+from ml_backend.evaluation.performance import AXIS as PERFORMANCE
 from ml_backend.evaluation.predictions import read_predictions
 from ml_backend.evaluation.values import AxisResult
 from outfox.stored_evaluations import worst_rounds
@@ -61,17 +63,30 @@ class EvaluationRow:
 class EvaluationReport:
     """All figures that were ordered; how many results were measured and how many were stored before.
 
-    `notes` says which figures there are not, and why.
+    `notes` says which figures there are not, and why. `performances` are the performance of each model on each data
+    set, with its details.
     """
 
     rows: Sequence[EvaluationRow]
     measured: int
     cached: int
     notes: Sequence[str] = field(default_factory=tuple)
+    performances: Sequence[tuple[str, AxisResult]] = field(default_factory=tuple)
 
     def as_data(self) -> list[dict[str, Any]]:
         """Return the rows as JSON-compatible data."""
         return [asdict(row) for row in self.rows]
+
+    def metrics(self) -> dict[str, Any]:
+        """Return the metrics of the version, if there is only one model and one data set."""
+        if len(self.performances) != 1:
+            return {}
+        ((version, found),) = self.performances
+        confusion = found.details.get("confusion")
+        if confusion:
+            return {"version": version, **confusion_metrics(confusion)}
+        whole = [one for one in found.values if not one.slice]
+        return {"version": version, "rows": whole[0].n, **{one.metric: round(one.value, 4) for one in whole}}
 
 
 def evaluate_models(
@@ -109,7 +124,9 @@ def evaluate_models(
     rows_found = [row for model, data, _, result in found if result for row in _rows(model, data, result)]
     names = {f"{model.name}, {data.name}: {result.note}" for model, data, _, result in found if result and result.note}
     every = [*rows_found, *(EvaluationRow(**one) for one in worst_rounds([asdict(row) for row in rows_found]))]
-    return EvaluationReport(every, measured, len(found) - measured, sorted(names))
+    names |= {f"{one.name}: {count(one.left_out, 'training row')} left out" for one in order.data if one.left_out}
+    performances = [(model.id, one) for model, _, axis, one in found if axis == PERFORMANCE and one]
+    return EvaluationReport(every, measured, len(found) - measured, sorted(names), performances)
 
 
 def _missing_work(order: EvaluationOrder, store: EvaluationStore) -> Iterator[Work]:

@@ -14,6 +14,7 @@ import outfox as client
 from ml_backend.evaluation.consistency import perturbed_copies, task_edits
 from round_manager.archive.example_rows import example_rows
 from round_manager.evaluation.data_sets import recorded_spec
+from templates import BUILT_IN
 from tests.conftest import Outfox
 from tests.fakes.foreign_models import save_huggingface, save_onnx
 from tests.integration.outfox.conftest import archives  # noqa: F401 - pytest finds fixtures by their names here
@@ -249,3 +250,69 @@ def test_a_file_of_predictions_can_have_answers_to_perturbed_rows(
     write_predictions(file, [*plain, *((copy.id, str(copy.label)) for copy in copies[1:])])
     ran = outfox("evaluate", TASK, file, "--on", "round 1", "--axes", "robustness", "--json")
     assert error_of(ran) == "predictions_invalid"
+
+
+def test_a_model_of_the_hub_is_found_in_its_cache(
+    outfox: Outfox, evaluate: Evaluate, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, cached = "0123456789abcdef0123456789abcdef01234567", tmp_path / "hub" / "models--team--tiny"
+    blobs, snapshot = cached / "blobs", cached / "snapshots" / commit
+    for folder in (blobs, snapshot, cached / "refs"):
+        folder.mkdir(parents=True)
+    (cached / "refs" / "main").write_text(commit)
+    for file in model.iterdir():
+        shutil.copyfile(file, blobs / file.name)
+        (snapshot / file.name).symlink_to(blobs / file.name)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    assert accuracy(evaluate("team/tiny", "--on", "round 1"), "round 1")["model"] == "team/tiny"
+    assert error_of(outfox("evaluate", TASK, "team/other", "--json")) == "model_not_found"
+
+
+def test_an_onnx_file_is_read_with_the_tokenizer_next_to_it(outfox: Outfox, evaluate: Evaluate, tmp_path: Path) -> None:
+    exported = save_onnx(tmp_path / "exported")
+    assert accuracy(evaluate(f"mine={exported / 'model.onnx'}", "--on", "round 1"), "round 1")["model"] == "mine"
+    (exported / "tokenizer.json").unlink()
+    assert error_of(outfox("evaluate", TASK, exported / "model.onnx", "--json")) == "model_file_corrupt"
+
+
+def test_files_without_splits_and_with_one_label_are_measured_whole(
+    evaluate: Evaluate, model: Path, tmp_path: Path
+) -> None:
+    rows = [{"text": f"Row {number}.", "label": "positive"} for number in range(5)]
+    file = tmp_path / "one-label.jsonl"
+    file.write_text("\n".join(map(json.dumps, rows)))
+    assert accuracy(evaluate(model, "--on", file), file.name)["n"] == 5
+    split = tmp_path / "held-out-only.jsonl"
+    split.write_text("\n".join(json.dumps({**row, "split": "held_out"}) for row in rows[:3]))
+    assert accuracy(evaluate(model, "--on", split), split.name)["n"] == 3
+
+
+def test_training_rows_that_are_left_out_are_named(outfox: Outfox, place: Path, model: Path) -> None:
+    seed = BUILT_IN / TASK / "seed.jsonl"
+    split = [json.loads(line)["split"] for line in seed.read_text().splitlines()]
+    ran = outfox("evaluate", TASK, model, "--on", seed, "--json")
+    assert accuracy(json.loads(ran.out)["results"], "seed.jsonl")["n"] == split.count("held_out")
+    assert any(str(split.count("train")) in note for note in json.loads(ran.out)["notes"])
+
+
+def test_a_broken_line_is_an_error_with_its_place_and_nothing_is_stored(
+    outfox: Outfox, place: Path, model: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "rows.jsonl"
+    file.write_text(json.dumps({"text": "Fine.", "label": "positive"}) + "\n{broken\n")
+    ran = outfox("evaluate", TASK, model, "--on", file, "--json")
+    assert error_of(ran) == "pack_invalid"
+    assert "2" in str(json.loads(ran.err.splitlines()[-1]))
+    assert not (place / TASK / "evaluations").exists()
+
+
+def test_the_older_command_takes_its_options_and_measures_no_training_rows(
+    outfox: Outfox, place: Path, model: Path
+) -> None:
+    seed = BUILT_IN / TASK / "seed.jsonl"
+    old = json.loads(outfox("model", "evaluate", TASK, model, "--rows", seed, "--json").out)
+    new = json.loads(outfox("evaluate", TASK, model, "--on", "seed", "--json").out)
+    whole = accuracy(new["results"], "seed")
+    assert (old["rows"], old["accuracy"]) == (whole["n"], pytest.approx(whole["value"], abs=1e-3))
+    assert sum(sum(row.values()) for row in old["confusion"].values()) == whole["n"]
+    assert accuracy(old["results"], "seed.jsonl")["value"] == pytest.approx(whole["value"])
