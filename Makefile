@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Every process that a test starts would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test suite check unit test-postgresql docs translations clean bench-train bench-packs bench-gap bench-serve bench-rotate bench-drip bench-crash bench-crowd bench-pages bench-rounds bench-novelty bench-loop bench-load bench-first-hour fuzz lock sbom audit
+.PHONY: help setup demo test suite check unit test-postgresql docs translations clean bench-train bench-packs bench-gap bench-serve bench-evaluate bench-rotate bench-drip bench-crash bench-crowd bench-pages bench-rounds bench-novelty bench-loop bench-load bench-first-hour fuzz lock sbom audit
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -86,6 +86,9 @@ bench-gap: setup ## the adversarial gap on DynaSent's two rounds
 
 bench-serve: setup ## our backend, the official SDK's request path, plain torch, the bare forward pass
 	$(BIN)/python tests/bench/serve.py
+
+bench-evaluate: setup ## ten models on five rounds against bare forward passes, a second run from the cache, memory
+	$(BIN)/python tests/bench/evaluate.py
 
 bench-rotate: setup ## 100 rotations under load: failed, mismatched and stale answers
 	$(BIN)/python tests/bench/rotate.py

@@ -1,4 +1,4 @@
-"""95 % bootstrap intervals of means and of macro F1.
+"""95 % bootstrap intervals of means and of macro F1, and intervals of paired differences.
 
 A bootstrap draws as many rows as there are, with replacement, and repeats that. Rows with the same outcome are
 interchangeable, so a draw of rows is a draw of how often each outcome occurs (multinomial). That takes a fraction of
@@ -10,6 +10,7 @@ exact (Clopper-Pearson) limit, `1 - 0.025 ** (1 / n)`.
 """
 
 from collections.abc import Callable, Sequence
+from math import lgamma
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from outfox.errors import InvalidArgument
 
 LEVEL = 0.95
 REPEATS = 1_000
+# For levels above 95 %, whose ends are rarer.
+EXTREME_REPEATS = 10_000
+HALVINGS = 50
 # How many drawn counts are in memory at a time.
 CHUNK = 1 << 22
 
@@ -40,6 +44,7 @@ def bootstrap(
     seed: int = 0,
     repeats: int = REPEATS,
     bounds: tuple[float, float] | None = (0.0, 1.0),
+    level: float = LEVEL,
 ) -> tuple[float, float]:
     """Return the 95 % interval of a statistic of rows, by default of the mean of their scores.
 
@@ -49,9 +54,10 @@ def bootstrap(
     """
     outcomes, counts = np.unique(_checked(scores), axis=0, return_counts=True)
     if len(counts) == 1:
-        return _of_equal_rows(float(statistic(outcomes, counts[np.newaxis].astype(float))[0]), int(counts[0]), bounds)
+        value = float(statistic(outcomes, counts[np.newaxis].astype(float))[0])
+        return _of_equal_rows(value, int(counts[0]), bounds, level)
     figures = _draws(outcomes, counts, statistic, seed, repeats)
-    low, high = np.quantile(figures, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    low, high = np.quantile(figures, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)
 
 
@@ -61,6 +67,40 @@ def bootstrap_figures(
     """Return the statistic of every draw, for tests that count them."""
     outcomes, counts = np.unique(_checked(scores), axis=0, return_counts=True)
     return _draws(outcomes, counts, statistic, seed, repeats)
+
+
+def paired_interval(first: ArrayLike, second: ArrayLike, *, level: float = LEVEL) -> tuple[float, float]:
+    """Return the interval of the difference of the mean scores of two models on the same rows, in the same order.
+
+    Where rows are right or wrong, it is exact (Clopper-Pearson) for the share of the first model among the rows that
+    only one of the two has right: it excludes zero just where McNemar's exact test rejects. For other scores it is a
+    bootstrap.
+    """
+    left, right = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
+    if left.shape != right.shape or left.ndim != 1 or not len(left):
+        raise InvalidArgument("both models need one score for each of the same rows")
+    if not (np.isin(left, (0, 1)).all() and np.isin(right, (0, 1)).all()):
+        return bootstrap(left - right, bounds=(-1.0, 1.0), level=level, repeats=EXTREME_REPEATS)
+    only, total = int((left > right).sum()), int((left != right).sum())
+    if not total:
+        return bootstrap(left - right, bounds=(-1.0, 1.0), level=level)
+    low, high = _exact_share(only, total, (1 - level) / 2), 1 - _exact_share(total - only, total, (1 - level) / 2)
+    scale = total / len(left)
+    return scale * (2 * low - 1), scale * (2 * high - 1)
+
+
+def _exact_share(count: int, total: int, tail: float) -> float:
+    """Return the largest share at which so many or more of the rows occur with at most this probability."""
+    if not count:
+        return 0.0
+    many = np.arange(count, total + 1)
+    ways = lgamma(total + 1) - np.array([lgamma(k + 1) + lgamma(total - k + 1) for k in many.tolist()])
+    low, high = 0.0, 1.0
+    for _ in range(HALVINGS):
+        share = (low + high) / 2
+        terms = ways + many * np.log(share) + (total - many) * np.log1p(-share)
+        low, high = (low, share) if np.exp(terms).sum() > tail else (share, high)
+    return low
 
 
 def macro_f1_interval(
@@ -110,9 +150,9 @@ def _draws(outcomes: NDArray[Any], counts: NDArray[np.int64], statistic: Statist
     return np.concatenate(parts)
 
 
-def _of_equal_rows(value: float, total: int, bounds: tuple[float, float] | None) -> tuple[float, float]:
+def _of_equal_rows(value: float, total: int, bounds: tuple[float, float] | None, level: float) -> tuple[float, float]:
     if bounds is None:
         return value, value
-    missed = 1 - ((1 - LEVEL) / 2) ** (1 / total)
+    missed = 1 - ((1 - level) / 2) ** (1 / total)
     low, high = bounds
     return value - missed * (value - low), value + missed * (high - value)

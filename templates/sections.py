@@ -220,7 +220,12 @@ class RoundPolicy(Section):
         True,
         description="true or false: whether all examples of a worker are in one part, train or held-out, in all rounds",
     )
-    guard_points: float = Field(2.0, ge=0, le=100, description="points a new model may lose on any earlier round")
+    guard_points: float = Field(
+        2.0,
+        ge=0,
+        le=100,
+        description="points a new model may lose on any held-out set; larger losses count if they are not chance",
+    )
 
 
 class QuizQuestion(Section):

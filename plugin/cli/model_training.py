@@ -36,9 +36,10 @@ def retrain(
 ) -> None:
     """Train the next version on the seed and every closed round, evaluate it, and rotate it in.
 
-    The new version and the one that serves are evaluated on all held-out rows. A version that loses more than
-    rounds.guard_points on any of them is not rotated in: exit code 2. Safe to run again after a crash: trained versions
-    and evaluations are kept. Exit code 3: not every serving process confirmed the rotation; the old version stays.
+    The new version and those that serve are evaluated on all held-out rows. A version that loses more than
+    rounds.guard_points on any set of them, beyond chance, is not rotated in: exit code 2. Safe to run again after a
+    crash: trained versions and evaluations are kept. Exit code 3: not every serving process confirmed the rotation; the
+    old version stays.
     """
     from round_manager.services.training import retrain as retrain_task
 
@@ -134,10 +135,17 @@ def _show_result(done: "RetrainingResult") -> None:
     }
     serves = "serves now" if done.rotated else "does not serve"
     learned = ", ".join(f"{count(one['rows'], 'row')} of {_source(one['round'])}" for one in sources)
-    rows = [[one["dataset"], one["rows"], _points(one["before"]), _points(one["after"])] for one in figures]
-    compared = table(("held out", "rows", "before", "after"), rows)
+    rows = [
+        [one["dataset"], one["rows"], _points(one["before"]), _points(one["after"]), one["against"], _loss(one)]
+        for one in figures
+    ]
+    compared = table(("held out", "rows", "before", "after", "against", "loss"), rows)
     missing = [f"not compared with {version}: {why}" for version, why in done.decision.not_compared.items()]
     show(data, Group(compared, *missing, f"{done.version} {serves}; it was trained on {learned}"))
+
+
+def _loss(one: dict[str, Any]) -> str:
+    return "" if one["before"] is None else f"{one['low']:.1f} to {one['high']:.1f}"
 
 
 def _job_data(job: "TrainingJob", version: str | None, now: datetime) -> dict[str, Any]:

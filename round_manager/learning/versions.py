@@ -1,29 +1,42 @@
-"""Model versions in the database: registered once, never changed; measured once on each set of held-out rows.
+"""Model versions in the database: registered once, never changed; measured once on each set of held-out rows."""
 
-The guard compares their evaluations before a rotation.
-"""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version as installed_version
-from typing import Any
 
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
-from common.text import count
-from ml_backend.evaluation import EvaluationResult
+from ml_backend.evaluation import Metrics
 from ml_backend.hashing import json_sha256
 from ml_backend.manifest import CARD, Manifest
 from round_manager.database.engine import find_or_add
 from round_manager.errors import DuplicateError, ModelVersionChanged, ModelVersionMismatch, ModelVersionNotFound
+from round_manager.learning.guard import Scores
 from round_manager.learning.training_data import HeldOut
-from round_manager.models import Evaluation, ModelVersion, Task
+from round_manager.models import Evaluation, ModelVersion, Round, RoundModel, Task, TrainingJob, TrainingState
 from templates import TaskSpec
 
 MAX_CODE_VERSION = 80
+# The key of an evaluation's details with the score of each row.
+SCORES = "scores"
+SETTLED_BY_GUARD = (TrainingState.ROTATED, TrainingState.REFUSED)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured of a version on held-out rows: metrics, the score of each row, and of the process.
+
+    The scores are in the order of the rows' content. `rows_per_second` has each repeat.
+    """
+
+    metrics: Metrics
+    scores: Scores
+    rows_per_second: Sequence[float]
+    memory_bytes: int | None
 
 
 def register_version(session: Session, task: Task, manifest: Manifest, uri: str, *, now: datetime) -> ModelVersion:
@@ -93,64 +106,6 @@ def _sha256(manifest: Manifest) -> str:
     return json_sha256({"version": manifest.version, "files": files})
 
 
-# Metrics have four decimals; smaller differences are rounding.
-TOLERANCE = 1e-6
-
-
-@dataclass(frozen=True)
-class VersionComparison:
-    """The new model and the best of those that serve now, on one set of held-out rows, in points."""
-
-    dataset: str
-    rows: int
-    before: float | None
-    after: float
-
-    @property
-    def loss(self) -> float:
-        """How many points the new model loses; negative where it gains."""
-        return 0.0 if self.before is None else self.before - self.after
-
-    def summary(self) -> str:
-        """Return the comparison as text."""
-        before = "nothing" if self.before is None else f"{self.before:.1f}"
-        return f"{self.dataset}: from {before} to {self.after:.1f} points on {count(self.rows, 'row')}"
-
-
-@dataclass(frozen=True)
-class GuardDecision:
-    """Whether a new model may serve: all comparisons, and how many points it may lose on any of them.
-
-    `not_compared` maps earlier versions that can no longer be evaluated to the reason.
-    """
-
-    comparisons: Sequence[VersionComparison]
-    guard_points: float
-    not_compared: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def regressions(self) -> list[VersionComparison]:
-        """The comparisons in which the new model loses more than allowed."""
-        return [one for one in self.comparisons if one.loss > self.guard_points + TOLERANCE]
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the new model has no regression."""
-        return not self.regressions
-
-    def reason(self) -> str:
-        """Return the reason for the decision, with the figures."""
-        lines = [one.summary() for one in (self.comparisons if self.accepted else self.regressions)]
-        if not self.accepted:
-            lines.append(f"a loss of {self.guard_points:g} points is allowed (rounds.guard_points)")
-        lines += [f"not compared with {version}: {why}" for version, why in self.not_compared.items()]
-        return "; ".join(lines)
-
-    def record(self) -> dict[str, Any]:
-        """Return the figures as they are stored."""
-        return {"accepted": self.accepted, **asdict(self)}
-
-
 def find_evaluation(session: Session, version: ModelVersion, held_out: HeldOut, metric: str) -> Evaluation | None:
     """Return the stored evaluation of the version on exactly these rows."""
     return session.scalar(
@@ -163,29 +118,24 @@ def find_evaluation(session: Session, version: ModelVersion, held_out: HeldOut, 
 
 
 def store_evaluation(
-    session: Session,
-    version: ModelVersion,
-    held_out: HeldOut,
-    result: EvaluationResult,
-    *,
-    memory_bytes: int | None,
-    now: datetime,
-) -> Evaluation:
-    """Store an evaluation; return the existing one if another process stored it at the same moment.
+    session: Session, version: ModelVersion, held_out: HeldOut, metric: str, measured: Measured, *, now: datetime
+) -> None:
+    """Store an evaluation, unless there is one already, for example by another process at the same moment.
 
-    Fairness and robustness stay empty: nothing measures them yet.
+    Fairness and robustness stay empty: `outfox evaluate` measures them.
     """
+    speeds = [round(one, 3) for one in measured.rows_per_second]
     row = Evaluation(
         model_version_id=version.id,
         round_id=held_out.round_id,
         dataset=held_out.name,
         dataset_sha256=held_out.sha256,
-        row_count=result.rows,
-        metric=result.metric,
-        performance=result.points / 100,
-        rows_per_second=round(result.rows_per_second, 3),
-        memory_bytes=memory_bytes,
-        details=dict(result.metrics),
+        row_count=len(held_out.rows),
+        metric=metric,
+        performance=measured.metrics[metric] / 100,
+        rows_per_second=statistics.median(speeds) if speeds else None,
+        memory_bytes=measured.memory_bytes,
+        details={**measured.metrics, "rows_per_second": speeds, SCORES: [round(one, 4) for one in measured.scores]},
         code_version=installed_version("outfox")[:MAX_CODE_VERSION],
         measured_at=now,
     )
@@ -193,8 +143,45 @@ def store_evaluation(
         with session.begin_nested():
             session.add(row)
     except DuplicateError:
-        stored = find_evaluation(session, version, held_out, result.metric)
-        if stored is None:
+        if find_evaluation(session, version, held_out, metric) is None:
             raise
-        return stored
-    return row
+
+
+def stored_scores(evaluation: Evaluation) -> Scores | None:
+    """Return the score of each row, in the order of the rows' content; older evaluations have none."""
+    scores = evaluation.details.get(SCORES)
+    return tuple(map(float, scores)) if scores else None
+
+
+def served_versions(session: Session, task: Task) -> list[ModelVersion]:
+    """Return the versions that rounds were played against or that a training rotated in, oldest first.
+
+    A version that the guard refused and that the owner made serve anyway begins the list anew: its loss was accepted.
+    """
+    played = select(RoundModel.model_version_id).join(Round, Round.id == RoundModel.round_id)
+    jobs = select(TrainingJob.model_version_id).where(TrainingJob.task_id == task.id)
+    ends = {state: set(session.scalars(jobs.where(TrainingJob.state == state))) for state in SETTLED_BY_GUARD}
+    served = {*session.scalars(played.where(Round.task_id == task.id)), *ends[TrainingState.ROTATED]}
+    rows = session.scalars(
+        select(ModelVersion).where(ModelVersion.id.in_(served - {None})).order_by(ModelVersion.id)
+    ).all()
+    accepted = [place for place, row in enumerate(rows) if row.id in ends[TrainingState.REFUSED]]
+    return list(rows[accepted[-1] if accepted else 0 :])
+
+
+def earlier_scores(
+    session: Session, versions: Sequence[ModelVersion], held_out: Sequence[HeldOut], metric: str
+) -> dict[str, dict[str, Scores]]:
+    """Return the stored scores of versions by name, then by the hash of the held-out rows."""
+    names = {row.id: row.name for row in versions}
+    found: dict[str, dict[str, Scores]] = {}
+    wanted = select(Evaluation).where(
+        Evaluation.model_version_id.in_(names),
+        Evaluation.dataset_sha256.in_([part.sha256 for part in held_out]),
+        Evaluation.metric == metric,
+    )
+    for row in session.scalars(wanted):
+        scores = stored_scores(row)
+        if scores:
+            found.setdefault(names[row.model_version_id], {})[row.dataset_sha256] = scores
+    return found

@@ -1,6 +1,6 @@
 """Model versions as use cases: register what a registry holds, evaluate versions, and trace one back to its rows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +9,9 @@ from common.errors import Hint, one_line
 from common.progress import Progress
 from ml_backend.artefact import read_manifest
 from ml_backend.errors import ModelError, RegistryError
-from ml_backend.evaluation import evaluate_target, metric_of
+from ml_backend.evaluation import evaluate_target, metric_of, row_scores
+from ml_backend.evaluation.speed import batched_rows_per_second, spaced_indices
+from ml_backend.hashing import rows_in_order
 from ml_backend.manifest import Manifest
 from ml_backend.registry.model_pool import Load, prepare
 from ml_backend.registry.pins import Pins
@@ -17,17 +19,20 @@ from ml_backend.registry.registry import Registry
 from ml_backend.registry.rotation import CONFIRM_SECONDS, rotate
 from ml_backend.targets.target import Target
 from round_manager.errors import ModelVersionNotFound
+from round_manager.learning.guard import GuardDecision, Scores, decide
 from round_manager.learning.lineage import Ancestor, lineage
 from round_manager.learning.training_data import HeldOut, training_rows
 from round_manager.learning.training_jobs import TrainingHeartbeat
 from round_manager.learning.versions import (
-    GuardDecision,
-    VersionComparison,
+    Measured,
     check_fits,
+    earlier_scores,
     find_evaluation,
     find_versions,
     register_version,
+    served_versions,
     store_evaluation,
+    stored_scores,
 )
 from round_manager.models import spec_of
 from round_manager.services.context import Actor, ServiceContext
@@ -35,6 +40,7 @@ from round_manager.tasks.tasks import find_task
 from templates import SeedRow, TaskSpec
 
 MAX_ANCESTORS = 100
+SPEED_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -165,48 +171,49 @@ class Evaluator:
     def compare(
         self, spec: TaskSpec, version: str, before: Sequence[str], held_out: Sequence[HeldOut]
     ) -> GuardDecision:
-        """Compare the new version with the best of the earlier ones on each set of rows.
+        """Compare the new version with these and with the best of all that have served, on each set of rows.
 
         An earlier version that no longer loads is reported and does not hold up the others.
         """
-        new = self._points(spec, version, held_out)
-        old: list[list[float]] = []
+        new = self._scores(spec, version, held_out)
+        old: dict[str, Mapping[str, Scores]] = {}
         broken: dict[str, str] = {}
         for one in before:
             try:
-                old.append(self._points(spec, one, held_out))
+                old[one] = self._scores(spec, one, held_out)
             except ModelError as error:
                 broken[one] = one_line(error)
-        comparisons = []
-        for place, part in enumerate(held_out):
-            best = max((points[place] for points in old), default=None)
-            comparisons.append(VersionComparison(part.name, len(part.rows), best, new[place]))
-        return GuardDecision(comparisons, spec.rounds.guard_points, broken)
+        with self.context.store.read() as session:
+            served = served_versions(session, find_task(session, spec.name))
+            others = [row for row in served if row.name not in (version, *before)]
+            earlier = earlier_scores(session, others, held_out, metric_of(spec))
+        return decide(new, old, earlier, held_out, spec.rounds.guard_points, broken)
 
-    def _points(self, spec: TaskSpec, version: str, held_out: Sequence[HeldOut]) -> list[float]:
-        model = _LazyModel(self.models, self.measure_memory, spec.name, version)
-        points = []
+    def _scores(self, spec: TaskSpec, version: str, held_out: Sequence[HeldOut]) -> dict[str, Scores]:
+        model = _LazyModel(self.models, self.measure_memory, spec.name, version, held_out)
+        found = {}
         for part in held_out:
             stored = self._stored(spec, version, part)
-            points.append(self._evaluate(spec, model, part) if stored is None else stored)
-        return points
+            found[part.sha256] = self._evaluate(spec, model, part) if stored is None else stored
+        return found
 
-    def _stored(self, spec: TaskSpec, version: str, part: HeldOut) -> float | None:
+    def _stored(self, spec: TaskSpec, version: str, part: HeldOut) -> Scores | None:
         with self.context.store.read() as session:
             (registered,) = find_versions(session, find_task(session, spec.name), [version])
             stored = find_evaluation(session, registered, part, metric_of(spec))
-            return _in_points(stored.performance) if stored else None
+            return stored_scores(stored) if stored else None
 
-    def _evaluate(self, spec: TaskSpec, model: "_LazyModel", part: HeldOut) -> float:
+    def _evaluate(self, spec: TaskSpec, model: "_LazyModel", part: HeldOut) -> Scores:
         self.heartbeat.start(len(part.rows), f"Evaluating {model.version} on the held-out rows of {part.name}")
-        result = evaluate_target(model.target, part.rows, spec, self._advance)
-        memory = model.memory
+        rows = rows_in_order(part.rows, spec)
+        result = evaluate_target(model.target, rows, spec, self._advance)
+        scores = [round(one, 4) for one in row_scores(rows, result.predictions, spec)]
+        measured = Measured(result.metrics, scores, model.rows_per_second, model.memory)
         self.heartbeat.finish()
         with self.context.store.write() as session:
             (registered,) = find_versions(session, find_task(session, spec.name), [model.version])
-            now = self.context.now()
-            stored = store_evaluation(session, registered, part, result, memory_bytes=memory, now=now)
-            return _in_points(stored.performance)
+            store_evaluation(session, registered, part, metric_of(spec), measured, now=self.context.now())
+        return scores
 
     def _advance(self, steps: int) -> None:
         self.heartbeat.advance(steps)
@@ -216,12 +223,13 @@ class Evaluator:
 
 @dataclass(frozen=True)
 class _LazyModel:
-    """A version that is loaded, and its memory measured, when it is first needed."""
+    """A version that is loaded, and its process measured, when it is first needed."""
 
     models: ModelDeployment
     measure_memory: MeasureMemory
     task: str
     version: str
+    held_out: Sequence[HeldOut]
 
     @cached_property
     def target(self) -> Target:
@@ -231,6 +239,9 @@ class _LazyModel:
     def memory(self) -> int | None:
         return self.measure_memory(self.models.registry.fetch(self.task, self.version))
 
-
-def _in_points(performance: float) -> float:
-    return round(100 * performance, 4)
+    @cached_property
+    def rows_per_second(self) -> list[float]:
+        """The throughput of each repeat on rows of all sets: a version has one, whatever set it is measured on."""
+        rows = [row.fields for part in self.held_out for row in part.rows]
+        wanted = spaced_indices(len(rows), SPEED_ROWS)
+        return batched_rows_per_second(self.target, [row for place, row in enumerate(rows) if place in wanted])

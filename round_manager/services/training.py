@@ -16,9 +16,10 @@ from round_manager.audit import note
 from round_manager.errors import ModelVersionError, NothingToLearn
 from round_manager.jobs import JobOwner
 from round_manager.learning import training_jobs
+from round_manager.learning.guard import GuardDecision
 from round_manager.learning.training_data import ModelTrainer, TrainingOrder, TrainingRows, skip_round, training_rows
 from round_manager.learning.training_jobs import TrainingHeartbeat
-from round_manager.learning.versions import GuardDecision, check_fits, find_versions
+from round_manager.learning.versions import check_fits, find_versions
 from round_manager.models import TrainingState, spec_of
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.model_versions import Evaluator, MeasureMemory, ModelDeployment, register_versions

@@ -202,8 +202,8 @@ def first_round_rows(label: str = "negative", train: int = 6, held_out: int = 4)
     return rows + held
 
 
-def with_closed_round(training: TrainingCampaign) -> TrainingCampaign:
+def with_closed_round(training: TrainingCampaign, held_out: int = 4) -> TrainingCampaign:
     """Pin a model that predicts `positive`, and close a round of negative rows that fooled it."""
     training.pin("positive")
-    training.add_closed_round(first_round_rows())
+    training.add_closed_round(first_round_rows(held_out=held_out))
     return training

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from outfox.comparison import mcnemar
 from outfox.errors import InvalidArgument
-from outfox.intervals import bootstrap, macro_f1_interval
+from outfox.intervals import bootstrap, macro_f1_interval, paired_interval
 
 
 def drawn_one_by_one(figure: Callable[[Any], Any], rows: NDArray[Any], repeats: int) -> tuple[float, float]:
@@ -101,3 +102,25 @@ def test_scores_that_are_not_numbers_of_rows_are_refused(scores: object) -> None
 def test_labels_that_do_not_fit_are_refused(gold: list[str], predicted: list[str]) -> None:
     with pytest.raises(InvalidArgument):
         macro_f1_interval(gold, predicted, ["a", "b"])
+
+
+@pytest.mark.parametrize("only", [(0, 5), (0, 6), (1, 8), (1, 9), (20, 40), (25, 35), (300, 360), (3, 3)])
+@pytest.mark.parametrize("level", [0.95, 0.999])
+def test_a_paired_interval_excludes_zero_just_where_mcnemars_exact_test_rejects(
+    only: tuple[int, int], level: float
+) -> None:
+    first, second = [1] * only[0] + [0] * only[1], [0] * only[0] + [1] * only[1]
+    both = [1] * 500
+    low, high = paired_interval(first + both, second + both, level=level)
+    assert low <= (only[0] - only[1]) / (len(first) + 500) <= high
+    assert (low > 0 or high < 0) == (mcnemar(*only) < 1 - level)
+
+
+def test_a_paired_interval_covers_the_true_difference() -> None:
+    draw = np.random.default_rng(5)
+    inside = 0
+    for _ in range(200):
+        left, right = draw.random(150) < 0.8, draw.random(150) < 0.7
+        low, high = paired_interval(left.astype(int), right.astype(int))
+        inside += low <= 0.1 <= high
+    assert inside >= 185

@@ -80,7 +80,8 @@ def test_after_a_killed_training_the_next_one_is_traced_and_rolled_back(outfox: 
     result = json.loads(ran.out)
     assert result["rotated"], result
     assert [(one["round"], one["rows"]) for one in result["sources"]] == [(None, 12), (1, 8)]
-    assert [(one["dataset"], one["rows"]) for one in result["figures"]] == [("seed", 6), ("round 1", 4)]
+    figures = [(one["dataset"], one["rows"]) for one in result["figures"]]
+    assert figures == [("seed", 6), ("round 1", 4), ("all held-out rows", 10)]
     version = result["version"]
     assert home.pinned(outfox) == [version]
 
@@ -156,8 +157,8 @@ def problems(err: str) -> list[str]:
 def quick(
     outfox: Outfox, home_tables: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[TrainingCampaign]:
-    """A task whose models take no time; `positive` answers, and it is right in five of nine held-out rows."""
-    pack, folder = small_pack(tmp_path / "packs", {"positive": 5}), tmp_path / "home"
+    """A task whose models take no time; `positive` answers, and it is right in 40 of 44 held-out rows."""
+    pack, folder = small_pack(tmp_path / "packs", {"positive": 40}), tmp_path / "home"
     monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     monkeypatch.setattr("ml_backend.targets.footprint.version_peak_bytes", lambda directory: None)
     monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda models, cache: FakeTrainer(models))
@@ -174,12 +175,12 @@ def test_a_guard_failure_is_one_line_with_figures_and_exit_code_2(outfox: Outfox
     ran = outfox("model", "retrain", TASK, "--json")
     assert (ran.code, json.loads(ran.out)["rotated"]) == (2, False), ran.err
     (line,) = problems(ran.err)
-    assert "55.6 to 22.2 points on 9 rows" in line
+    assert "90.9 to 4.5 points on 44 rows" in line
     assert "rounds.guard_points" in line
     assert quick.pinned() == pinned
     shown = outfox("model", "jobs", TASK).out
     assert "refused" in shown
-    assert "55.6" in shown
+    assert "90.9" in shown
 
 
 def test_a_terminated_process_records_its_stop_and_changes_nothing(

@@ -39,7 +39,7 @@ def test_the_next_version_is_evaluated_and_serves(training: TrainingCampaign) ->
     assert done.rotated
     assert trainable.pinned() == (done.version,)
     figures = [(one.dataset, one.rows, one.before, one.after) for one in done.decision.comparisons]
-    assert figures == [("seed", 6, THIRD, THIRD), ("round 1", 4, 0.0, 100.0)]
+    assert figures == [("seed", 6, THIRD, THIRD), ("round 1", 4, 0.0, 100.0), ("all held-out rows", 10, 20.0, 60.0)]
     assert len(set(trainable.evaluations())) == len(trainable.evaluations()) == 4
     job = trainable.last_job()
     assert (job.state, job.mode, job.finished_at) == (TrainingState.ROTATED, "head", trainable.clock.now())
@@ -56,6 +56,9 @@ def test_an_evaluation_stores_only_measured_axes(trainable: TrainingCampaign) ->
         rows = session.scalars(select(Evaluation)).all()
     assert {row.metric for row in rows} == {"accuracy"}
     assert all(row.rows_per_second and row.rows_per_second > 0 and row.memory_bytes == 1_000_000 for row in rows)
+    speeds = {(row.model_version_id, tuple(row.details["rows_per_second"])) for row in rows}
+    assert len(speeds) == len({row.model_version_id for row in rows}), "a version has one speed on all sets"
+    assert all(len(repeats) >= 3 for _, repeats in speeds)
     assert all(row.fairness is None and row.robustness is None for row in rows)
     assert {row.round_id is None for row in rows if row.dataset == "seed"} == {True}
 
@@ -73,14 +76,14 @@ def test_a_second_run_trains_evaluates_and_rotates_nothing(training: TrainingCam
 
 @pytest.mark.any_database
 def test_the_seed_itself_is_guarded(store: Store, tmp_path: Path) -> None:
-    training = start_training(store, small_pack(tmp_path, {"positive": 5}), tmp_path / "models")
+    training = start_training(store, small_pack(tmp_path, {"positive": 40}), tmp_path / "models")
     (before,) = training.pin("positive")
     training.add_closed_round(first_round_rows())
     done = training.retrain()
     assert not done.rotated
     training.check_unchanged((before,))
     told = done.decision.reason()
-    assert "seed: from 55.6 to 22.2 points on 9 rows" in told
+    assert "seed: from 90.9 to 4.5 points on 44 rows" in told
     job = training.last_job()
     assert (job.state, job.reason) == (TrainingState.REFUSED, told)
     (entry,) = audited(training, "refused")
@@ -92,7 +95,8 @@ def test_the_seed_itself_is_guarded(store: Store, tmp_path: Path) -> None:
     assert again.trained == []
 
 
-def test_an_earlier_round_is_guarded(trainable: TrainingCampaign) -> None:
+def test_an_earlier_round_is_guarded(training: TrainingCampaign) -> None:
+    trainable = with_closed_round(training, held_out=20)
     trainable.retrain()
     (second,) = trainable.pinned()
     trainable.add_closed_round([RoundRow("New to all.", "neutral"), RoundRow("Also new.", "neutral", Split.HELD_OUT)])
@@ -105,7 +109,7 @@ def test_an_earlier_round_is_guarded(trainable: TrainingCampaign) -> None:
 
 def test_a_new_version_must_not_lose_against_the_best_of_an_ensemble(any_training: TrainingCampaign) -> None:
     pinned = any_training.pin("positive", "neutral")
-    any_training.add_closed_round(first_round_rows("neutral"))
+    any_training.add_closed_round(first_round_rows("neutral", held_out=20))
     done = any_training.retrain()
     assert not done.rotated
     assert done.before == pinned
@@ -113,7 +117,8 @@ def test_a_new_version_must_not_lose_against_the_best_of_an_ensemble(any_trainin
     any_training.check_unchanged(pinned)
 
 
-def test_a_version_rotated_in_during_the_evaluation_is_compared_too(trainable: TrainingCampaign) -> None:
+def test_a_version_rotated_in_during_the_evaluation_is_compared_too(training: TrainingCampaign) -> None:
+    trainable = with_closed_round(training, held_out=20)
     better = make_version(trainable.models, "negative", note="by hand")
 
     def measure(directory: Path) -> None:
@@ -128,7 +133,7 @@ def test_a_version_rotated_in_during_the_evaluation_is_compared_too(trainable: T
 def test_without_pins_the_last_rounds_version_is_compared(trainable: TrainingCampaign) -> None:
     (trainable.models / TASK / "pins.json").unlink()
     done = trainable.retrain()
-    assert (done.before, [one.before for one in done.decision.comparisons]) == ((), [THIRD, 0.0])
+    assert (done.before, [one.before for one in done.decision.comparisons]) == ((), [THIRD, 0.0, 20.0])
     assert trainable.pinned() == (done.version,)
 
 
@@ -175,5 +180,5 @@ def test_a_version_with_other_labels_is_not_compared(any_training: TrainingCampa
     done = any_training.retrain()
     assert done.before == (other,)
     assert list(done.decision.not_compared) == [other]
-    assert [one.before for one in done.decision.comparisons] == [THIRD, 0.0], "as that of the last round has"
+    assert [one.before for one in done.decision.comparisons] == [THIRD, 0.0, 20.0], "as that of the last round has"
     assert any_training.pinned() == (done.version,)
