@@ -54,7 +54,7 @@ def evaluation_options(command: Command) -> Command:
 @click.argument("models", nargs=-1, required=True, metavar="MODEL...")
 @evaluation_options
 @data_command
-def evaluate(app: Application, task: str, models: tuple[str, ...], data: tuple[str, ...], **options: Any) -> None:
+def evaluate(app: Application, /, task: str, models: tuple[str, ...], data: tuple[str, ...], **options: Any) -> None:
     """Measure models on the held-out rows of the seed and of every frozen round, on test suites and on files.
 
     A MODEL is a version, a folder with a Hugging Face or ONNX model, a model of the hub, or a CSV or Parquet file with
@@ -74,6 +74,7 @@ def evaluate(app: Application, task: str, models: tuple[str, ...], data: tuple[s
 @data_command
 def evaluate_version(
     app: Application,
+    /,
     pack: str,
     models: tuple[str, ...],
     data: tuple[str, ...],

@@ -101,7 +101,7 @@ class _Pair:
 
     def compared(self, level: float) -> VersionComparison:
         before, after = _points(self.before), _points(self.after)
-        low, high = (100 * end for end in paired_interval(self.before, self.after, level=level))
+        low, high = (round(100 * end, 4) for end in paired_interval(self.before, self.after, level=level))
         return VersionComparison(self.dataset, len(self.after), before, after, self.against, low, high)
 
 

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,11 @@ class Setting:
         return EvaluationOrder(TASK, found, data, ("performance",), str(self.place), self.cache)
 
 
+def ours(setting: Setting, model: Path) -> None:
+    """Evaluate the model on all rounds, as `outfox evaluate` does."""
+    evaluate_models(setting.order([model]))
+
+
 def bare(model: Path, rounds: list[list[str]]) -> float:
     """Answer all rows in batches, without anything else; return the seconds, with those of loading the model."""
     began = time.perf_counter()
@@ -140,8 +146,8 @@ def compare(setting: Setting, models: list[Path]) -> tuple[list[list[str]], dict
     rows = []
     for number, model in enumerate(models):
         actions: dict[str, Callable[[], Any]] = {
-            "ours": lambda model=model: evaluate_models(setting.order([model])),
-            "bare": lambda model=model: bare(model, rounds),
+            "ours": partial(ours, setting, model),
+            "bare": partial(bare, model, rounds),
         }
         found = {name: timed(actions[name]) for name in (actions if number % 2 else reversed(actions))}
         for name, (seconds, cpu) in found.items():
@@ -203,8 +209,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="outfox-bench-") as name:
         folder = Path(name)
         make_rounds(folder / "archives", ROUNDS, given.rows)
-        for times, place in ((1, "few"), (LARGER, "many")):
-            make_rounds(folder / place, 1, given.rows * times)
+        for times, size in ((1, "few"), (LARGER, "many")):
+            make_rounds(folder / size, 1, given.rows * times)
         models = make_models(folder, given.models)
         setting = Setting(folder / "archives", folder / "cache")
         rows, figures = compare(setting, models)

@@ -356,7 +356,7 @@ def test_model_commands(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pack, models = small_pack(tmp_path / "packs", {"positive": 5}), tmp_path / "home" / "models"
+    pack, models = small_pack(tmp_path / "packs", {"positive": 40}), tmp_path / "home" / "models"
     replace_in(pack.folder / "task.yaml", "base: embedded", f"base: {tiny_base}")
     ask("model list")
     ask("model train", pack.folder, "--mode", "head", "--epochs", 1)
