@@ -109,7 +109,8 @@ def test_protected_words_label_words_and_addresses_stay(edit: str, text: str, wo
     # Splitting another word can make one more of them: "Sherestaurant", "She restaurant".
     assert Counter(re.findall(kept, text, re.I)) <= Counter(re.findall(kept, after, re.I))
     assert after.count(ADDRESS) == text.count(ADDRESS)
-    assert (after.count("don't"), after.count("@someone")) == (text.count("don't"), text.count("@someone"))
+    for one in (r"(?<!\w)don't(?!\w)", "@someone"):
+        assert len(re.findall(one, after)) >= len(re.findall(one, text))
 
 
 @pytest.mark.parametrize("edit", [edit for edit in registry.BUILT_IN if "qa" in registry.BUILT_IN[edit].kinds])
