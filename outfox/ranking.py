@@ -1,7 +1,7 @@
 """A leaderboard: the models of a task in the order of their Dynascore, as wide and long frames."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,9 +82,15 @@ class Ranking:
         # Best first, whatever order the keys were stored in.
         ranks = dict(sorted(found["ranks"].items(), key=lambda item: (-found["scores"][item[0]], item[0])))
         order = {axis: place for place, axis in enumerate(AXES)}
+
+        def in_order(axes: Iterable[str]) -> list[str]:
+            return sorted(axes, key=lambda axis: order.get(axis, len(order)))
+
         scores = Dynascore(
-            averages[sorted(averages, key=lambda axis: order.get(axis, len(order)))],
-            found["weights"], found["data_weights"], found["amrs"], {one: found["scores"][one] for one in ranks}, ranks,
+            averages[in_order(averages)],
+            found["weights"], found["data_weights"],
+            {axis: found["amrs"][axis] for axis in in_order(found["amrs"])},
+            {one: found["scores"][one] for one in ranks}, ranks,
             tuple(Swap(**one) for one in found["swaps"]), found["left_out"], found["unused"], found["problem"],
         )  # fmt: skip
         return cls(BoardFigures.from_data(found["figures"]), scores)

@@ -26,6 +26,7 @@ from plugin.web.background import Housekeeping, ReadingLoop
 from plugin.web.data_routes import data_pages
 from plugin.web.inquiries import inquiry_routes
 from plugin.web.language import add_languages
+from plugin.web.leaderboard.routes import leaderboard_pages
 from plugin.web.work.access import MarketSite, PageLimits, PageTokens
 from plugin.web.work.page import AcceptanceCheck, HitPages, PackCache
 from plugin.web.work.routes import PageCalls, work_blueprint
@@ -166,7 +167,12 @@ def _errors(app: Flask) -> None:
 
 
 WHAT = "the web app of Outfox: workers' pages, Label Studio's hints, and the data of closed rounds"
-PLACES = {"health": "/health", "metrics": "/metrics", "data": "/data/TASK"}
+PLACES = {
+    "health": "/health",
+    "metrics": "/metrics",
+    "data": "/data/TASK",
+    "leaderboard": "/leaderboard/TASK",
+}
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'"
@@ -207,7 +213,13 @@ class ServeProcess:
             settings.signing_secrets(),
             metrics=metrics,
             hint=self._loop.hint if self._loop else ignore_hint,
-            pages=(front_page(store), work_pages(application), data_pages(settings, store, clock), inquiries),
+            pages=(
+                front_page(store),
+                work_pages(application),
+                data_pages(settings, store, clock),
+                leaderboard_pages(settings, store, clock),
+                inquiries,
+            ),
             proxies=settings.web_proxies,
         )
         access = application.worker_access if settings.has_crowd_keys else None

@@ -11,6 +11,7 @@ from common.clock import Clock
 from outfox.table_files import FileEntry
 from plugin.errors import PluginError
 from round_manager.archive.csv_cache import CsvCache
+from round_manager.archive.example_rows import origin_of
 from round_manager.archive.files import FILE, ArchiveManifest
 from round_manager.archive.reader import ArchiveSource, FileVerifier, FolderSource, open_source
 from round_manager.database.store import LazyStore
@@ -29,6 +30,7 @@ TYPES = {
 # Checking hashes and writing CSV take long: a quarter of a process's requests, so that workers' pages are served.
 MOST_AT_ONCE = 4
 MOST_KNOWN = 64
+HIDDEN = "the rows of this round are hidden; the leaderboard scores it"
 BUSY = "too many files are being prepared at the same time; try again in a moment"
 
 
@@ -94,6 +96,8 @@ class DataFiles:
             raise DataFileNotFound(f"there is no such file; /data/{task.name} lists the files")
         round = task.rounds[number]
         archive, manifest = self._opened(str(round.archive_uri), str(round.archive_sha256))
+        if _is_hidden(manifest):
+            raise DataFileNotFound(f"the rows of round {number} of {task.name} are hidden; the leaderboard scores it")
         if name == FILE:
             content = manifest.written()
             entry = FileEntry(manifest.sha256, len(content), 1)
@@ -125,12 +129,19 @@ class DataFiles:
             # The other rounds can still be read.
             problem = "the archive cannot be read at the moment; contact the task's owner"
             return {**about, "files": {}, "problem": problem}
+        if _is_hidden(manifest):
+            return {"round": round.number, "manifest": None, "manifest_sha256": None, "files": {}, "problem": HIDDEN}
         files: dict[str, Any] = {name: asdict(entry) for name, entry in manifest.files.items()}
         for name in [name for name in files if name.endswith(".parquet")]:
             made = self._csv_cache.find(manifest.files[name])
             unmade = {"sha256": None, "size": None, "rows": manifest.files[name].rows}
             files[name.replace(".parquet", ".csv")] = asdict(made.entry) if made else unmade
         return {**about, "files": {name: {"url": f"{base}/{name}", **files[name]} for name in sorted(files)}}
+
+
+def _is_hidden(manifest: ArchiveManifest) -> bool:
+    """Whether models are scored on the archive's rows and nobody may read them."""
+    return bool(origin_of(manifest).get("hidden", False))
 
 
 def _open(uri: str, sha256: str) -> tuple[ArchiveSource, ArchiveManifest]:

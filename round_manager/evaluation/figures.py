@@ -67,6 +67,11 @@ def _contents(store: EvaluationStore, keys: list[str], place: str) -> dict[str, 
     return {key: content for key, content in zip(keys, found, strict=True) if content is not None}
 
 
+def read_card(place: str, task: str, model: str) -> str:
+    """Return the model card that was stored with a model's evaluations, empty if there is none."""
+    return open_evaluations(place, task).card(model)
+
+
 class FigureCache:
     """Keeps the figures of some tasks; their files are looked at again after a few seconds.
 

@@ -2,6 +2,7 @@
 
 <place>/<task>/evaluations/
     models/<model id>.json               the model: its name, its kind and where it came from
+    models/<model id>.md                 its model card, if it has one
     <data>/data.json                     the data set: its name, its hash and its rows; <data> is the hash's start
     <data>/<model id>/<axis>.json        the result of one axis
     <data>/<model id>/answers.parquet    the answer to each row, for paired comparisons
@@ -30,6 +31,7 @@ DATA = "data.json"
 ANSWERS = "answers.parquet"
 MOST_BYTES = 1 << 26
 _DATA = re.compile(r"[0-9a-f]{12}")
+_MODEL = re.compile(r"[\w-]{1,200}", re.ASCII)
 
 
 class Files(Protocol):
@@ -87,6 +89,16 @@ class EvaluationStore:
         """Store the description of a model, unless it is stored already."""
         if self.model(model) != content:
             self._write(f"{MODELS}/{model}.json", content)
+
+    def card(self, model: str) -> str:
+        """Return the card of a model, empty if there is none."""
+        content = self._files.read(f"{MODELS}/{model}.md") if _MODEL.fullmatch(model) else None
+        return (content or b"").decode("utf-8", "replace")
+
+    def store_card(self, model: str, text: str) -> None:
+        """Store the card of a model, unless it is stored already."""
+        if text and self.card(model) != text:
+            self._files.write(f"{MODELS}/{model}.md", text.encode())
 
     def data_set(self, data: str) -> dict[str, Any] | None:
         """Return the description of a data set."""

@@ -24,6 +24,7 @@ from ml_backend.hashing import json_sha256
 from ml_backend.targets.sources import ModelSource
 from ml_backend.targets.target import Row, Target
 from round_manager.evaluation.axes import AXES, steps
+from round_manager.evaluation.cards import read_card_of
 from round_manager.evaluation.data_sets import DataSet
 from round_manager.evaluation.storage import ANSWERS, EvaluationStore, open_evaluations
 
@@ -109,6 +110,8 @@ class _Performance:
     def run(self) -> Done:
         work = self._work
         self._store.store_model(work.model.id, work.model.as_data())
+        if work.model.source is not None:
+            self._store.store_card(work.model.id, read_card_of(Path(work.model.source.directory)))
         self._store.store_data_set(work.data.sha256, _about(work.data))
         results = {}
         for axis in work.axes:

@@ -36,7 +36,16 @@ HIDDEN = "hidden-place"
 AWAY = f"postgresql://{HIDDEN}@127.0.0.1:1/{HIDDEN}"
 SECRET = "a-secret-that-signs-what-the-servers-exchange"
 TASK = "sentiment"
-VALUES = {"task": TASK, "number": 1, "round_number": 1, "item": 0, "name": "examples.csv", "hit": "HIT1"}
+VALUES = {
+    "task": TASK,
+    "number": 1,
+    "round_number": 1,
+    "item": 0,
+    "name": "examples.csv",
+    "hit": "HIT1",
+    "table": "ranking",
+    "form": "csv",
+}
 ACCEPTS = ("application/json", "text/html")
 QUICK = DatabaseLimits(connections=4, lock=0.2, statement=1.0)
 
