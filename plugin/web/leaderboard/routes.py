@@ -44,7 +44,7 @@ from round_manager.errors import (
     LeaderboardError,
     SnapshotNotFound,
 )
-from round_manager.services.board_snapshots import snapshot_data
+from round_manager.services.board_snapshots import SnapshotView, snapshot_data
 from round_manager.services.context import Actor, Role
 from round_manager.services.leaderboards import BoardDraft, save_board
 
@@ -220,8 +220,13 @@ class _Views:
             "nearest_swap": None if nearest is None else {**vars(nearest), "change": nearest.change},
             "problem": ranking.scores.problem,
             "boards": [{"key": one.key, "name": one.name} for one in shown.boards.boards],
-            "snapshots": [snapshot_data(one) for one in shown.snapshots],
+            "snapshots": [_public(one) for one in shown.snapshots],
         }
+
+
+def _public(snapshot: SnapshotView) -> dict[str, Any]:
+    """Return what clients see of a snapshot: not who took it, because that names a machine."""
+    return {name: value for name, value in snapshot_data(snapshot).items() if name != "created_by"}
 
 
 def _weights(shown: ShownBoard) -> dict[str, Any]:

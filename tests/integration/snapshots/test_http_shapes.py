@@ -20,14 +20,21 @@ from plugin.labelstudio.editor import font_files
 from plugin.web.app import ServeProcess, front_page, web_app, work_pages
 from plugin.web.data_routes import data_pages
 from plugin.web.inquiries import inquiry_routes
+from plugin.web.leaderboard.routes import leaderboard_pages
 from plugin.wiring import Application
 from round_manager.database.store import Store
+from round_manager.evaluation.figures import read_figures
 from round_manager.labelstudio.projects import WEBHOOK_HEADER, webhook_secret
 from round_manager.models import HitKind
+from round_manager.services.board_snapshots import take_snapshot
+from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.data_access import create_token
+from round_manager.services.leaderboards import default_board
 from tests.campaign import start_campaign
 from tests.campaign.base import built_in_pack
 from tests.conftest import Outfox
 from tests.fakes import calls
+from tests.fakes.evaluations import store_evaluations
 from tests.fakes.market import MarketServer
 from tests.integration.databases import Databases
 from tests.integration.mturk.marketplace.conftest import TYPE, Requests
@@ -56,6 +63,7 @@ def test_the_web_app(site: WorkSite, outfox: Outfox, monkeypatch: pytest.MonkeyP
         front_page(door),
         work_pages(application),
         data_pages(site.settings, door, site.campaign.clock),
+        leaderboard_pages(site.settings, door, site.campaign.clock),
         inquiry_routes(door, site.campaign.clock, site.campaign.crowd.name, site.settings.crowd_key_secret),
     )
     app = web_app(door, application.attempt_intake(), [SECRET], pages=pages)
@@ -66,6 +74,7 @@ def test_the_web_app(site: WorkSite, outfox: Outfox, monkeypatch: pytest.MonkeyP
         work_on_pages(site)
         monkeypatch.setenv("OUTFOX_DATABASE_URL", site.settings.database)
         read_data(site, outfox)
+        read_leaderboard(site, outfox)
     finally:
         door.close()
     recorder.compare(WEB)
@@ -235,6 +244,26 @@ def read_data(site: WorkSite, outfox: Outfox) -> None:
     for name in ("manifest.json", "votes.jsonl", "examples.parquet", "examples.csv", "nothing"):
         get(f"{TASK}/rounds/1/{name}")
     get(f"{TASK}/rounds/9/votes.jsonl")
+
+
+def read_leaderboard(site: WorkSite, outfox: Outfox) -> None:
+    """The task is public by now; a token is needed only to save a board."""
+    base = f"{site.web.url}/leaderboard/{TASK}"
+    store_evaluations(Path(site.settings.archives_location), {"va": "ada", "vb": "bo"}, task=TASK)
+    made = ServiceContext(site.campaign.store, site.campaign.clock), Actor("ada")
+    token = {"Authorization": f"Bearer {create_token(*made, TASK, days=1).secret}"}
+    figures = read_figures(site.settings.archives_location, TASK).figures
+    taken = take_snapshot(*made, TASK, default_board(figures), figures)
+    sent = {"name": "Mine", "w.performance": "1"}
+    for path in ("", "?board=none", "/models/va", "/models/none", f"/snapshots/{taken.sha256}.json"):
+        requests.get(f"{base}{path}", timeout=PATIENCE)
+    for name in ("ranking.csv", "ranking.parquet", "figures.json"):
+        requests.get(f"{base}/{name}", timeout=PATIENCE)
+    requests.get(base.replace(TASK, "none"), timeout=PATIENCE)
+    for headers in (token, token, {}):
+        requests.post(f"{base}/boards", data=sent, headers=headers, timeout=PATIENCE)
+    requests.post(f"{base}/session", data={"token": "none"}, timeout=PATIENCE)
+    requests.post(f"{base}/session/end", timeout=PATIENCE, allow_redirects=False)
 
 
 def use_all_operations(server: MarketServer) -> None:

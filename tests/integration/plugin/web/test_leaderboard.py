@@ -261,6 +261,10 @@ def test_a_snapshot_is_shown_as_it_was_and_its_content_has_its_hash(site: Site) 
     assert kept["ranking"] == before
     page = site.get(f"?snapshot={taken.key}&w.performance=0", **PAGE)
     assert (taken.sha256 in page.text, 'type="range"' in page.text) == (True, False)
+    # Who took it names a machine.
+    for path in ("", f"?snapshot={taken.key}", f"/snapshots/{taken.sha256}.json"):
+        for accept in ("text/html", "application/json"):
+            assert ADA.name not in site.get(path, Accept=accept).text
     content = site.get(f"/snapshots/{taken.sha256}.json")
     assert hashlib.sha256(content.data).hexdigest() == taken.sha256
     for path in (f"?snapshot={'0' * 16}", f"?snapshot={taken.key[:4]}", "?board=nothing", "/models/nothing"):
