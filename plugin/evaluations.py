@@ -11,7 +11,7 @@ from templates import Pack, PackNotFound, SeedRow, TaskSpec, find_pack, load_pac
 if TYPE_CHECKING:
     from common.progress import Progress
     from round_manager.evaluation.candidates import Confirm
-    from round_manager.services.evaluations import EvaluationReport
+    from round_manager.services.evaluations import EvaluationOrder, EvaluationReport, Run
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,18 @@ def evaluate(
     models = finder.find(request.models)
     data = DataSets(task.spec, place, task.seed).choose(request.data, request.slices)
     order = EvaluationOrder(task.spec.name, models, data, axes, place, app.settings.cache_path)
-    return evaluate_models(order, progress=progress)
+    return evaluate_models(order, run=_cluster_run(app, order), progress=progress)
+
+
+def _cluster_run(app: Application, order: "EvaluationOrder") -> "Run | None":
+    """Return what performs the work on a cluster, if the settings name one."""
+    if app.settings.jobs_runner != "ray":
+        return None
+    from plugin.evaluation_jobs import cluster_evaluation
+    from round_manager.evaluation.orders import order_identity
+
+    models, data = [one.id for one in order.models], [one.sha256 for one in order.data]
+    return cluster_evaluation(app, order.task, order_identity(order.task, models, data, order.axes)).run
 
 
 def task_of_pack(pack: Pack) -> EvaluatedTask:

@@ -3,12 +3,14 @@
 The environment wins over the file, the file over the defaults. docs/configuration.md is generated from the fields here.
 """
 
+import hashlib
 import os
 import secrets
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationError
 from pydantic_settings import (
@@ -76,6 +78,16 @@ class Settings(BaseSettings):
         "(the last one signs); default: generated once and stored in `home`",
         secret=True,
     )
+    jobs_runner: Literal["local", "ray"] = _setting(
+        "local",
+        "where trainings of the manager and evaluations run: `local` on this machine, `ray` on a Ray cluster, which "
+        "needs `registry` and `archives` that all its machines reach",
+    )
+    jobs_address: str = _setting("", "address of the Ray cluster's dashboard, such as `http://head:8265`")
+    jobs_config: str = _setting(
+        "", "settings file on the cluster's machines; default: the settings in the environment in which Ray was started"
+    )
+    jobs_token: str = _setting("", "token of a Ray cluster that requires one", secret=True)
     label_studio_url: str = _setting("http://127.0.0.1:8080", "address of Label Studio")
     label_studio_token: str = _setting("", "access token of the Label Studio user that owns the projects", secret=True)
     registry: str = _setting(
@@ -157,6 +169,14 @@ class Settings(BaseSettings):
     def database(self) -> str:
         """The URL of the database."""
         return self.database_url or f"sqlite:///{self.home_path / DATABASE}"
+
+    @property
+    def installation_id(self) -> str:
+        """Distinguishes this installation from others with the same tasks; it follows from its places only."""
+        url = urlsplit(self.database)
+        # Without the password, which may be replaced.
+        parts = (url.scheme, url.hostname, url.port, url.path, self.registry_location, self.archives_location)
+        return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:8]
 
     @property
     def request_limits(self) -> "DatabaseLimits":

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from ml_backend.judge import RegistryJudge
     from ml_backend.registry.registry import Registry
     from plugin.attempt_delivery import Deliver
+    from plugin.jobs.ray import ClusterSettings, RayJobRunner
+    from plugin.jobs.ray_api import RayApi
     from plugin.manager.step import ManagerContext
     from round_manager.archive.storage import Archives
     from round_manager.crowd.workers import WorkerAccess
@@ -189,21 +191,54 @@ class Application:
         from round_manager.learning.training_data import LocalTrainer
         from round_manager.services.training import TrainingPorts
 
+        models = self.model_deployment(timeout=rotation_timeout, registry=place)
+
+        def newest(task: str) -> "Path | None":
+            versions = models.registry.versions(task)
+            return models.registry.fetch(task, versions[0]) if versions else None
+
         return TrainingPorts(
-            models=self.model_deployment(timeout=rotation_timeout, registry=place),
-            trainer=LocalTrainer(self.settings.models_path, self.settings.cache_path / "embeddings"),
+            models=models,
+            trainer=LocalTrainer(self.settings.models_path, self.settings.cache_path / "embeddings", newest),
             measure_memory=version_peak_bytes,
         )
 
     def job_runner(self, arguments: Sequence[str] = ()) -> "JobRunner":
-        """Return where jobs run; `arguments` go before the command of a job, such as `--config FILE`."""
+        """Return where jobs run; `arguments` go before the command of a job here, such as `--config FILE`."""
+        if self.settings.jobs_runner == "ray":
+            return self.ray_runner()
         from plugin.jobs.local import LocalJobRunner
-        from plugin.jobs.process import training_command
+        from plugin.jobs.process import local_command
 
-        def log_file(request: "JobRequest") -> "Path":
-            return self.settings.make_home() / f"{request.kind}-{request.task}.log"
+        return LocalJobRunner(os.environ, self._job_log, lambda request: local_command(request, arguments))
 
-        return LocalJobRunner(os.environ, log_file, lambda request: training_command(request, arguments))
+    def ray_runner(self) -> "RayJobRunner":
+        """Return what runs jobs on the Ray cluster that the settings name."""
+        from plugin.jobs.ray import RayJobRunner
+
+        return RayJobRunner(self.ray_api(), self._cluster_settings(), self._job_log)
+
+    def _job_log(self, request: "JobRequest") -> "Path":
+        return self.settings.make_home() / f"{request.kind}-{request.task}.log"
+
+    def ray_api(self) -> "RayApi":
+        """Return the requests to the Ray cluster that the settings name; nothing is sent yet."""
+        from plugin.jobs.ray_api import RayApi
+
+        return RayApi(self.settings.jobs_address, self.settings.jobs_token)
+
+    def _cluster_settings(self) -> "ClusterSettings":
+        from plugin.jobs.ray import ClusterSettings
+
+        settings = self.settings
+        if not (settings.registry and settings.archives):
+            text = f"jobs on a cluster need places that all machines reach: set {PREFIX}REGISTRY and {PREFIX}ARCHIVES"
+            raise SettingsError(text, hint=Hint("list_settings"))
+        environment = {
+            f"{PREFIX}REGISTRY": _absolute(settings.registry),
+            f"{PREFIX}ARCHIVES": _absolute(settings.archives),
+        }
+        return ClusterSettings(settings.installation_id, settings.jobs_config, environment)
 
     def archives(self) -> "Archives":
         """Return the place where frozen rounds are kept."""
@@ -278,6 +313,13 @@ class Application:
                 )
             finally:
                 trainings.stop()
+
+
+def _absolute(place: str) -> str:
+    """Return a place as other machines name it."""
+    from pathlib import Path
+
+    return place if "://" in place else str(Path(place).expanduser().resolve())
 
 
 def _operator_name() -> str:

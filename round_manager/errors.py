@@ -5,7 +5,7 @@ RoundManagerError
 ├── RoundError: RoundNotFound, RoundNotOpen, RoundAlreadyOpen, RoundNotClosed, RoundNotReady, RoundAlreadyClosed,
 │   RoundImported, NoContexts, NoModelVersion, MetricsUnavailable, NothingToLearn
 ├── ModelVersionError: ModelVersionNotFound, ModelVersionMismatch, ModelVersionChanged
-├── EvaluationError: AxisUnknown, DataSetNotFound, ModelsAmbiguous
+├── EvaluationError: AxisUnknown, DataSetNotFound, EvaluationOrderNotFound, ModelsAmbiguous
 ├── TrainingError: TrainingBusy, NoTraining, TrainingTooLate, TrainingEnded
 ├── SubmissionRefused, StaleVerdict, VoteRefused, PolicyError
 ├── DecisionRefused: ExampleNotFound
@@ -125,6 +125,10 @@ class AxisUnknown(EvaluationError):
 
 class DataSetNotFound(EvaluationError):
     """The task has no data set of that name."""
+
+
+class EvaluationOrderNotFound(EvaluationError):
+    """The order that a job on a cluster is to carry out is not where its machine finds the archives."""
 
 
 class ModelsAmbiguous(EvaluationError):

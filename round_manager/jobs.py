@@ -1,21 +1,27 @@
-"""The JobRunner port: where trainings and evaluations run. A local process today; a cluster can be another runner.
+"""The JobRunner port: where trainings and evaluations run, on this machine or on a cluster.
 
 A job itself records its progress, its heartbeat and its result in the database. The runner only starts it, reports
 whether it is alive and how it ended, stops it and keeps its log.
 """
 
 import enum
+import hashlib
 import os
 import secrets
 import socket
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Protocol
 
 # Linux reports the start of a process to the second.
 CLOCK_ERROR = timedelta(seconds=2)
 PROC = Path("/proc")
+# Tokens of jobs that outlive the process that started them begin with this.
+DURABLE = "durable-"
+# The kinds of jobs.
+TRAINING, EVALUATION = "training", "evaluation"
 
 
 def new_token() -> str:
@@ -51,11 +57,13 @@ class JobOwner:
 class JobOutcome(enum.StrEnum):
     """How a job stands, as its runner sees it."""
 
-    RUNNING = "running"
+    UNKNOWN = "unknown"  # never started, or forgotten by a cluster that was restarted
+    RUNNING = "running"  # or waiting for its turn
     SUCCEEDED = "succeeded"
     BUSY = "busy"  # another process was faster, and does the same work
     STOPPED = "stopped"
     FAILED = "failed"
+    LOST = "lost"  # its cluster does not answer any more, or has forgotten it
 
 
 @dataclass(frozen=True)
@@ -71,11 +79,15 @@ class JobStatus:
     @property
     def has_ended(self) -> bool:
         """Whether the job is over."""
-        return self.outcome is not JobOutcome.RUNNING
+        return self.outcome not in (JobOutcome.UNKNOWN, JobOutcome.RUNNING)
 
 
 class JobRunner(Protocol):
     """Runs jobs somewhere: on this machine, or on a cluster."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether jobs outlive this process, and every process finds them by their tokens."""
 
     def start(self, request: JobRequest) -> None:
         """Start the job, unless it was started before."""
@@ -85,6 +97,25 @@ class JobRunner(Protocol):
 
     def stop(self, request: JobRequest) -> None:
         """Ask the job to end, and kill it where it does not."""
+
+
+def next_request(runner: JobRunner, kind: str, task: str, basis: str, mode: str | None = None) -> JobRequest:
+    """Return the request for a durable job, whose token follows from a text that identifies what it does.
+
+    A process that was killed, and another one, find the job by it. One that has ended is followed by another.
+    """
+    for attempt in count(1):
+        token = DURABLE + hashlib.sha256(f"{basis} {attempt}".encode()).hexdigest()[:32]
+        request = JobRequest(kind, task, mode, token)
+        status = runner.status(request)
+        if not status.has_ended or status.outcome is JobOutcome.LOST:
+            return request
+    raise AssertionError("count never ends")
+
+
+def is_durable(token: str | None) -> bool:
+    """Return whether a token is one of a durable job."""
+    return token is not None and token.startswith(DURABLE)
 
 
 def is_dead(host: str, pid: int, since: datetime) -> bool:

@@ -105,7 +105,7 @@ def _threads(file: OnnxFile, kind: Kind, sample: Mapping[str, TokenArray]) -> in
     """Return the number of threads for a pass, measured once per process for int8 and once for fp32."""
     with _measuring:
         if file.one_row_at_a_time not in _threads_by_precision:
-            cores = len(os.sched_getaffinity(0))
+            cores = _most_threads()
             if cores > 1:
                 # One after the other: two networks at once would set the peak memory of a server.
                 several = _seconds(_network(file, kind, cores), sample, time.perf_counter)
@@ -115,6 +115,12 @@ def _threads(file: OnnxFile, kind: Kind, sample: Mapping[str, TokenArray]) -> in
                 cores = cores if several <= (1 - WORTH_MORE_THREADS) * single else 1
             _threads_by_precision[file.one_row_at_a_time] = cores
         return _threads_by_precision[file.one_row_at_a_time]
+
+
+def _most_threads() -> int:
+    """Return the number of processors, or what OMP_NUM_THREADS allows: processes that share a machine set it."""
+    cores, limit = len(os.sched_getaffinity(0)), os.environ.get("OMP_NUM_THREADS", "")
+    return min(cores, int(limit)) if limit.isdecimal() and int(limit) else cores
 
 
 def _seconds(network: OnnxNetwork, sample: Mapping[str, TokenArray], clock: Callable[[], float]) -> float:

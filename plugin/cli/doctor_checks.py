@@ -231,6 +231,25 @@ def _crowd(app: Application) -> Iterator[Finding]:
         yield Finding("crowd", "warning", f"{settings.crowd_url} cannot be used", advice)
 
 
+def cluster_findings(app: Application) -> Iterator[Finding]:
+    """Check whether the cluster answers, and what its machines must share with this one."""
+    settings = app.settings
+    if settings.jobs_runner != "ray":
+        return
+    try:
+        app.ray_runner()
+        api = app.ray_api()
+        ray, resources = api.version(), api.resources()
+    except PluginError as error:
+        yield Finding("cluster", "missing", "jobs cannot run on it", advice_for(error))
+        return
+    sizes = ", ".join(f"{resources.get(name, 0):g} {name}" for name in ("CPU", "GPU"))
+    yield Finding("cluster", "ok", f"{settings.jobs_address}, Ray {ray}, {sizes}")
+    if not settings.database_url or settings.database_url.startswith("sqlite"):
+        advice = "set OUTFOX_DATABASE_URL to a PostgreSQL database that all machines reach"
+        yield Finding("database for the cluster", "warning", "SQLite serves one machine only", advice)
+
+
 def _browser(app: Application) -> Iterator[Finding]:
     found = next((shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")), None)
     if found:
@@ -252,5 +271,6 @@ _CHECKS: tuple[Callable[[Application], Iterator[Finding]], ...] = (
     _served_tasks,
     _pages,
     _crowd,
+    cluster_findings,
     _browser,
 )

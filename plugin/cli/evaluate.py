@@ -51,16 +51,30 @@ def evaluation_options(command: Command) -> Command:
 
 @click.command(no_args_is_help=True)
 @click.argument("task")
-@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
+@click.argument("models", nargs=-1, metavar="MODEL...")
 @evaluation_options
+@click.option("--order", hidden=True, help="Carry out this order, as a job of a cluster.")
 @data_command
-def evaluate(app: Application, /, task: str, models: tuple[str, ...], data: tuple[str, ...], **options: Any) -> None:
+def evaluate(
+    app: Application,
+    /,
+    task: str,
+    models: tuple[str, ...],
+    data: tuple[str, ...],
+    order: str | None,
+    **options: Any,
+) -> None:
     """Measure models on the held-out rows of the seed and of every frozen round, on test suites and on files.
 
     A MODEL is a version, a folder with a Hugging Face or ONNX model, a model of the hub, or a CSV or Parquet file with
     predictions; `name=MODEL` gives it a name. Results are stored next to the archives. What is stored already is not
     measured again, and an evaluation that was stopped continues where it was.
     """
+    if order is not None:
+        _carry_out(app, task, order)
+        return
+    if not models:
+        raise click.UsageError("Missing argument 'MODEL...'.")
     report = evaluate_models(app, _task(app, task), models, _parts(data), **options)
     show({"results": report.as_data(), "notes": list(report.notes)}, summary(report))
 
@@ -122,6 +136,12 @@ def evaluate_models(
     )
     with ProgressBar() as progress:
         return run_evaluation(app, task, request, _confirm(yes=yes), progress)
+
+
+def _carry_out(app: Application, task: str, order: str) -> None:
+    from plugin.evaluation_jobs import carry_out
+
+    carry_out(app, task, order, click.get_current_context().find_root().params["config"])
 
 
 def _task(app: Application, name: str) -> EvaluatedTask:

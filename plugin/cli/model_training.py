@@ -85,7 +85,7 @@ def cancel(app: Application, task: str) -> None:
     from round_manager.services.training_supervisor import cancel_training
 
     with app.services() as context:
-        job = cancel_training(context, app.actor, task)
+        job = cancel_training(context, app.actor, task, app.job_runner())
     text = f"the training of {task} on {job.host} stops within seconds"
     if job.finished_at:
         text = f"the training had already ended: {job.reason}"

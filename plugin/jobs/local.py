@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from plugin.jobs.process import RETRY_CODE, describe_signal, last_error, outcome_of, training_command
-from round_manager.jobs import JobRequest, JobStatus
+from plugin.jobs.process import RETRY_CODE, describe_signal, last_error, local_command, outcome_of
+from round_manager.jobs import JobOutcome, JobRequest, JobStatus
 
 STOP_SECONDS = 30.0
 
@@ -23,11 +23,13 @@ class _Process:
 class LocalJobRunner:
     """Runs each job as a child process; its output goes to a log file, its progress to the database."""
 
+    durable = False
+
     def __init__(
         self,
         environment: Mapping[str, str],
         log_file: Callable[[JobRequest], Path],
-        command: Callable[[JobRequest], Sequence[str]] = training_command,
+        command: Callable[[JobRequest], Sequence[str]] = local_command,
     ) -> None:
         self._environment = environment
         self._log_file = log_file
@@ -52,6 +54,8 @@ class LocalJobRunner:
 
     def status(self, request: JobRequest) -> JobStatus:
         """Return how the job stands, by the exit code of its process."""
+        if request.token not in self._processes:
+            return JobStatus(JobOutcome.UNKNOWN)
         started = self._processes[request.token]
         code = started.process.poll()
         outcome = outcome_of(code, was_stopped=started.was_stopped)
@@ -61,8 +65,8 @@ class LocalJobRunner:
 
     def stop(self, request: JobRequest, seconds: float = STOP_SECONDS) -> None:
         """Send SIGTERM, so that the job records its own end; kill it where it does not end in time."""
-        started = self._processes[request.token]
-        if started.process.poll() is not None:
+        started = self._processes.get(request.token)
+        if started is None or started.process.poll() is not None:
             return
         started.was_stopped = True
         for number in (signal.SIGTERM, signal.SIGKILL):

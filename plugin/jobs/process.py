@@ -4,7 +4,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from round_manager.jobs import JobOutcome, JobRequest
+from round_manager.jobs import EVALUATION, JobOutcome, JobRequest
 
 PROGRAM = "from plugin.cli import main; main()"
 ERROR_PREFIX = "outfox: "
@@ -15,12 +15,18 @@ INTERRUPTED_CODE = 130
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
-def training_command(request: JobRequest, options: Sequence[str] = ()) -> list[str]:
-    """Return the command of a training; `options` go before the subcommand, such as `--config FILE`."""
+def job_arguments(request: JobRequest) -> list[str]:
+    """Return the arguments of the `outfox` command that does the work of a job."""
+    if request.kind == EVALUATION:
+        return ["evaluate", request.task, "--order", request.token]
     mode = ["--mode", request.mode] if request.mode else []
-    retrain = ["model", "retrain", request.task, "--token", request.token, *mode]
+    return ["model", "retrain", request.task, "--token", request.token, *mode]
+
+
+def local_command(request: JobRequest, options: Sequence[str] = ()) -> list[str]:
+    """Return the command of a job on this machine; `options` go before the subcommand, such as `--config FILE`."""
     # -P: files in the current directory must not be imported.
-    return [sys.executable, "-P", "-c", PROGRAM, *options, *retrain]
+    return [sys.executable, "-P", "-c", PROGRAM, *options, *job_arguments(request)]
 
 
 def outcome_of(code: int | None, *, was_stopped: bool) -> JobOutcome:

@@ -7,6 +7,7 @@
     <data>/<model id>/<axis>.json        the result of one axis
     <data>/<model id>/answers.parquet    the answer to each row, for paired comparisons
     <data>/<model id>/<axis>-<…>.parquet the answers to perturbed copies of the rows; the name has the recipe's hash
+    orders/, uploads/                    what a cluster evaluates: see orders.py
 """
 
 import json
@@ -29,6 +30,7 @@ EVALUATIONS = "evaluations"
 MODELS = "models"
 DATA = "data.json"
 ANSWERS = "answers.parquet"
+ORDERS, UPLOADS = "orders", "uploads"
 MOST_BYTES = 1 << 26
 _DATA = re.compile(r"[0-9a-f]{12}")
 _MODEL = re.compile(r"[\w-]{1,200}", re.ASCII)
@@ -108,6 +110,32 @@ class EvaluationStore:
         """Store the description of a data set, unless there is one."""
         if self.data_set(data) is None:
             self._write(f"{data[:12]}/{DATA}", content)
+
+    def order(self, token: str) -> bytes | None:
+        """Return an order for other machines."""
+        return self._files.read(f"{ORDERS}/{token}.json")
+
+    def store_order(self, token: str, content: bytes) -> None:
+        """Store an order for other machines."""
+        self._files.write(f"{ORDERS}/{token}.json", content)
+
+    def uploaded(self, upload: str) -> bytes | None:
+        """Return the list of files of a complete upload."""
+        return self._files.read(f"{UPLOADS}/{upload}.json")
+
+    def store_uploaded(self, upload: str, content: bytes) -> None:
+        """Store the list of files of an upload, which completes it."""
+        self._files.write(f"{UPLOADS}/{upload}.json", content)
+
+    def upload(self, upload: str, name: str, path: Path) -> None:
+        """Store a file of an upload."""
+        self._files.upload(f"{UPLOADS}/{upload}/{name}", path)
+
+    @contextmanager
+    def downloaded(self, upload: str, name: str) -> Iterator[Path | None]:
+        """Yield the path of a file of an upload; None if there is no such file."""
+        with self._files.local(f"{UPLOADS}/{upload}/{name}") as path:
+            yield path
 
     def keys(self) -> list[str]:
         """Return the names of all files, sorted."""

@@ -263,19 +263,27 @@ class ModelTrainer(Protocol):
 
 @dataclass(frozen=True)
 class LocalTrainer:
-    """Trains in this process, into the models' folder; `cache` keeps the features of a frozen encoder."""
+    """Trains in this process, into the models' folder; `cache` keeps the features of a frozen encoder.
+
+    `newest` returns the folder of the task's newest published version: another machine may have trained it.
+    """
 
     models: Path
     cache: Path
+    newest: Callable[[str], Path | None] = lambda task: None
 
     def plan(self, order: TrainingOrder) -> TrainingPlan:
         """Check the rows, and look for a version with the same recipe."""
-        from ml_backend.artefact import list_versions
+        from ml_backend.artefact import list_versions, read_manifest
         from ml_backend.training.data import Recipe
 
         recipe, name = Recipe.of(order.pack, order.rows, order.mode), order.pack.spec.name
         matching = (one.version for one in list_versions(self.models, name) if recipe.made(one))
-        return TrainingPlan(recipe.settings.mode, next((self.models / name / version for version in matching), None))
+        existing = next((self.models / name / version for version in matching), None)
+        if existing is None:
+            published = self.newest(name)
+            existing = published if published and recipe.made(read_manifest(published)) else None
+        return TrainingPlan(recipe.settings.mode, existing)
 
     def train(self, order: TrainingOrder, progress: Progress, cancel: Callable[[], bool]) -> Path:
         """Train from the base model on all rows, so that a version depends on its rows and on no earlier version."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from common.clock import Clock
@@ -88,6 +88,13 @@ def start_job(session: Session, task: Task, round: Round, mode: str, owner: JobO
     return job
 
 
+def check_token(session: Session, task: Task, token: str) -> None:
+    """Raise TrainingEnded if a training with this token was recorded: it was cancelled, or is given up as dead."""
+    job = find_job(session, task, token)
+    if job is not None:
+        raise TrainingEnded(f"this training is over ({job.reason or job.state.value}); start another")
+
+
 def fail_dead_job(session: Session, task: Task, reason: str, *, now: datetime) -> TrainingJob | None:
     """Record the task's running job as failed; call it only when its process is known to be dead."""
     job = running_job(session, task)
@@ -107,11 +114,11 @@ def record_end(
 ) -> TrainingJob | None:
     """Record that the job of a dead process failed or was stopped, unless it recorded its own end; requires the lock.
 
-    A process that failed before its job started gets a job now, so that failures are counted; None if no training
-    is pending.
+    A process that failed or was cancelled before its job started gets a job now; None if no training is pending.
     """
     job = find_job(session, task, owner.token)
-    if job is None and state is TrainingState.FAILED and pending_training(session, task) is not None:
+    is_recorded_always = state in (TrainingState.FAILED, TrainingState.CANCELLED)
+    if job is None and is_recorded_always and pending_training(session, task) is not None:
         job = start_job(session, task, closed_rounds(session, task)[-1], mode or "unknown", owner, now=now)
     if job is None or job.state is not TrainingState.RUNNING:
         return job
@@ -199,6 +206,13 @@ def running_job(session: Session, task: Task) -> TrainingJob | None:
 def find_job(session: Session, task: Task, token: str) -> TrainingJob | None:
     """Return the task's job with this token."""
     return session.scalar(select(TrainingJob).where(TrainingJob.task_id == task.id, TrainingJob.token == token))
+
+
+def next_start(session: Session, task: Task) -> str:
+    """Return a text that identifies the next training of the task: it changes when another one is recorded."""
+    last = session.scalar(select(Round.id).where(Round.task_id == task.id).order_by(Round.number.desc()).limit(1))
+    known = session.scalar(select(func.count()).where(TrainingJob.task_id == task.id))
+    return f"{task.name} {task.id} {task.created_at.isoformat()} {last} {known}"
 
 
 def list_jobs(session: Session, task: Task, limit: int = 20) -> list[TrainingJob]:

@@ -4,9 +4,8 @@ Every result is stored as soon as it is complete, so an evaluation that was kill
 second one measures nothing.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,8 @@ from round_manager.evaluation.data_sets import DataSet
 from round_manager.evaluation.storage import EvaluationStore, open_evaluations
 from round_manager.evaluation.work import Candidate, Done, Work, missing_axes, perform, stored_result
 
-Run = Callable[[Callable[[Work], Done], Iterable[Work]], Iterator[Done]]
+# Performs pieces of work, and reports the progress.
+Run = Callable[[Sequence[Work], Progress], Iterator[Done]]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def evaluate_models(
     """Measure what is not stored yet, and return all figures.
 
     `run` performs the pieces of work, by default one after the other in this process; they are plain data, so another
-    one may send them to a cluster.
+    one may send them to a cluster. The pieces may then end in any order.
 
     Raises:
         PredictionsInvalid: A file of predictions does not have exactly one answer for each row.
@@ -110,8 +110,7 @@ def evaluate_models(
             questions, f"Evaluating {count(len(order.models), 'model')} on {count(len(order.data), 'data set')}"
         )
         total = _TotalProgress(shown)
-        function = perform if run else partial(perform, progress=total)
-        for done in (run or map)(function, work):
+        for done in (run or _one_by_one)(work, total):
             total.complete(done, work)
         shown.finish()
     measured = sum(len(one.axes) for one in work)
@@ -127,6 +126,10 @@ def evaluate_models(
     names |= {f"{one.name}: {count(one.left_out, 'training row')} left out" for one in order.data if one.left_out}
     performances = [(model.id, one) for model, _, axis, one in found if axis == PERFORMANCE and one]
     return EvaluationReport(every, measured, len(found) - measured, sorted(names), performances)
+
+
+def _one_by_one(work: Sequence[Work], progress: Progress) -> Iterator[Done]:
+    return (perform(one, progress) for one in work)
 
 
 def _missing_work(order: EvaluationOrder, store: EvaluationStore) -> Iterator[Work]:
@@ -185,6 +188,7 @@ class _TotalProgress:
         self._shown = shown
         self._what = ""
         self._advanced = 0
+        self._completed = 0
 
     def start(self, total_steps: int, what: str) -> None:
         self._what = what
@@ -200,5 +204,5 @@ class _TotalProgress:
     def complete(self, done: Done, work: Sequence[Work]) -> None:
         """Count the steps of a piece of work that another process has done, or that needed no answers."""
         same = (one.steps for one in work if (one.model.id, one.data.sha256) == (done.model, done.data))
-        self.advance(max(0, next(same) - self._advanced))
-        self._advanced = 0
+        self._completed += next(same)
+        self.advance(max(0, self._completed - self._advanced))

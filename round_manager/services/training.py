@@ -213,13 +213,16 @@ def retrain(
 
     Raises:
         TrainingBusy: Another process trains the task.
+        TrainingEnded: The training with this token is over.
         NothingToLearn: The last closed round has no new rows; it is recorded as skipped.
         TrainingCancelled: A user cancelled the training.
     """
     name, owner = pack.spec.name, JobOwner.this_process(actor.name, token)
     with training_jobs.training_lock(context.store, name):
         with context.store.write() as session:
-            training_jobs.fail_dead_job(session, find_task(session, name), training_jobs.DIED, now=context.now())
+            task = find_task(session, name)
+            training_jobs.check_token(session, task, owner.token)
+            training_jobs.fail_dead_job(session, task, training_jobs.DIED, now=context.now())
         order, data = _order(context, actor, pack, mode)
         plan = ports.trainer.plan(order)
         with context.store.write() as session:

@@ -2,8 +2,17 @@
 
 from dataclasses import dataclass
 
-from round_manager.errors import TrainingBusy
-from round_manager.jobs import JobOutcome, JobOwner, JobRequest, JobRunner, JobStatus
+from round_manager.errors import NoTraining, TrainingBusy
+from round_manager.jobs import (
+    TRAINING,
+    JobOutcome,
+    JobOwner,
+    JobRequest,
+    JobRunner,
+    JobStatus,
+    is_durable,
+    next_request,
+)
 from round_manager.learning import training_jobs
 from round_manager.learning.training_data import PendingTraining, pending_training, skipped_round
 from round_manager.learning.versions import names_of
@@ -11,7 +20,10 @@ from round_manager.models import TrainingJob, TrainingState
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.tasks.tasks import find_task
 
-TRAINING = "training"
+LOST = "the cluster no longer knows the job: it was restarted, or lost; nothing changed"
+UNRECORDED = "the job ended without a record in this database; the cluster's machines must have the same settings"
+# Where a job ran that never said so.
+UNKNOWN_HOST = "unknown"
 # After this many failures a training waits for a person; failures that a retry may resolve are not counted.
 MAX_FAILURES = 5
 
@@ -37,7 +49,10 @@ class TrainingSummary:
 
 
 class TrainingSupervisor:
-    """Starts the trainings that are pending, at most one for each task, and records how they ended."""
+    """Starts the trainings that are pending, at most one for each task, and records how they ended.
+
+    A durable job outlives its supervisor. Its token follows from what is recorded, so the next supervisor finds it.
+    """
 
     def __init__(self, context: ServiceContext, actor: Actor, runner: JobRunner, mode: str | None = None) -> None:
         self._context = context
@@ -62,6 +77,8 @@ class TrainingSupervisor:
             found = find_task(session, task)
             job = training_jobs.running_job(session, found)
             pending = pending_training(session, found)
+        if job is not None and self._runner.durable and is_durable(job.token):
+            return None
         # A job without a heartbeat may be dead; the next training finds out.
         is_alive = job is not None and training_jobs.has_heartbeat(job, now=self._context.now())
         return None if is_alive or task in self._requests else pending
@@ -72,36 +89,69 @@ class TrainingSupervisor:
         return f"the training was cancelled: {job.reason}" if job else ""
 
     def start(self, task: str) -> None:
-        """Start a training."""
-        request = JobRequest(TRAINING, task, self._mode)
+        """Start a training; a durable one that another supervisor has started is found again."""
+        request = training_request(self._context, self._runner, task, self._mode)
         self._runner.start(request)
         self._requests[task] = request
 
     def ended(self, task: str) -> TrainingEnd | None:
         """Return once how the task's training ended; None while it runs, or if there is none."""
-        request = self._requests.get(task)
-        status = self._runner.status(request) if request else None
+        request = self._requests.get(task) or self._running_request(task)
+        status = self._status(task, request) if request else None
         if request is None or status is None or not status.has_ended:
             return None
         record_job_end(self._context, self._actor, request, status)
-        del self._requests[task]
+        self._requests.pop(task, None)
         if status.outcome is JobOutcome.BUSY:
             return TrainingEnd(in_progress=True)
         return self._end(task, request, status)
 
     def stop(self) -> None:
-        """Stop the running trainings; what they have trained and evaluated is found again by the next ones."""
-        for request in self._requests.values():
+        """Stop the running trainings, unless they are durable; the next ones find what is trained and evaluated."""
+        for request in () if self._runner.durable else self._requests.values():
             self._runner.stop(request)
             record_job_end(self._context, self._actor, request, self._runner.status(request))
         self._requests.clear()
 
-    def _end(self, task: str, request: JobRequest, status: JobStatus) -> TrainingEnd:
+    def _running_request(self, task: str) -> JobRequest | None:
+        """Return the durable job that another supervisor has started and that is recorded as running."""
+        if not self._runner.durable:
+            return None
+        with self._context.store.read() as session:
+            job = training_jobs.running_job(session, find_task(session, task))
+        if job is None or job.token is None or not is_durable(job.token):
+            return None
+        request = self._requests[task] = JobRequest(TRAINING, task, job.mode, token=job.token)
+        return request
+
+    def _status(self, task: str, request: JobRequest) -> JobStatus:
+        status = self._runner.status(request)
+        if not self._runner.durable:
+            return status
+        job, skipped = self._recorded(task, request)
+        if job is not None and job.state is not TrainingState.RUNNING:
+            return JobStatus(JobOutcome.SUCCEEDED)  # Its record says how it ended.
+        if status.outcome is JobOutcome.UNKNOWN:
+            if job is not None:
+                return JobStatus(JobOutcome.LOST, LOST, retry=True)
+            self._runner.start(request)
+            return self._runner.status(request)
+        if status.outcome is JobOutcome.SUCCEEDED and not skipped:
+            return JobStatus(JobOutcome.FAILED, UNRECORDED)
+        return status
+
+    def _recorded(self, task: str, request: JobRequest) -> tuple[TrainingJob | None, str | None]:
+        """Return the record of the job, and why the last round needs no training if it needs none."""
         with self._context.store.read() as session:
             found = find_task(session, task)
-            job, skipped = training_jobs.find_job(session, found, request.token), skipped_round(session, found)
+            return training_jobs.find_job(session, found, request.token), skipped_round(session, found)
+
+    def _end(self, task: str, request: JobRequest, status: JobStatus) -> TrainingEnd:
+        job, skipped = self._recorded(task, request)
         if job is None and skipped:
             return TrainingEnd(f"the next round needs no new model: {skipped}")
+        if job is not None and job.state is TrainingState.RUNNING and self._runner.durable:
+            return TrainingEnd(in_progress=True)  # Its process is alive after all; only the cluster did not answer.
         if job is None or job.state in (TrainingState.FAILED, TrainingState.STOPPED, TrainingState.RUNNING):
             reason = (job and job.reason) or status.reason or status.outcome.value
             return TrainingEnd(f"the training failed: {reason}", failed=True)
@@ -111,11 +161,49 @@ class TrainingSupervisor:
         return TrainingEnd(f"{result}: {job.reason}")
 
 
-def cancel_training(context: ServiceContext, actor: Actor, task: str) -> TrainingJob:
+def training_request(context: ServiceContext, runner: JobRunner, task: str, mode: str | None = None) -> JobRequest:
+    """Return the request for the task's next training.
+
+    A durable job is identified by the round and the trainings that are recorded, so two supervisors, or one that was
+    killed, start it once.
+    """
+    if not runner.durable:
+        return JobRequest(TRAINING, task, mode)
+    with context.store.read() as session:
+        basis = training_jobs.next_start(session, find_task(session, task))
+    return next_request(runner, TRAINING, task, basis, mode)
+
+
+def cancel_training(context: ServiceContext, actor: Actor, task: str, runner: JobRunner | None = None) -> TrainingJob:
     """Ask the task's training to stop; one whose process is dead ends at once and is not started again."""
-    with context.store.write() as session:
-        asked = training_jobs.request_cancel(session, find_task(session, task), actor=actor.name, now=context.now())
+    try:
+        with context.store.write() as session:
+            found = find_task(session, task)
+            asked = training_jobs.request_cancel(session, found, actor=actor.name, now=context.now())
+    except NoTraining:
+        waiting = _cancel_waiting(context, actor, task, runner) if runner else None
+        if waiting is None:
+            raise
+        return waiting
     return end_cancelled_training(context, task) or asked
+
+
+def _cancel_waiting(context: ServiceContext, actor: Actor, task: str, runner: JobRunner) -> TrainingJob | None:
+    """Cancel a durable job that waits for its turn; None if there is none."""
+    if not runner.durable:
+        return None
+    with context.store.read() as session:
+        pending = pending_training(session, find_task(session, task))
+    request = training_request(context, runner, task) if pending else None
+    if request is None or runner.status(request).outcome is not JobOutcome.RUNNING:
+        return None
+    runner.stop(request)
+    with training_jobs.training_lock(context.store, task), context.store.write() as session:
+        owner, state = JobOwner.this_process(actor.name, request.token), TrainingState.CANCELLED
+        reason = f"cancelled by {actor.name} before it began"
+        return training_jobs.record_end(
+            session, find_task(session, task), owner, None, reason, state=state, now=context.now()
+        )
 
 
 def end_cancelled_training(context: ServiceContext, task: str) -> TrainingJob | None:
@@ -157,13 +245,13 @@ def record_job_end(context: ServiceContext, actor: Actor, request: JobRequest, s
 
     A stopped process has not failed, and gets no job where it had not started one.
     """
-    if status.outcome not in (JobOutcome.STOPPED, JobOutcome.FAILED):
+    if status.outcome not in (JobOutcome.STOPPED, JobOutcome.FAILED, JobOutcome.LOST):
         return
     now = context.now()
     try:
         with training_jobs.training_lock(context.store, request.task), context.store.write() as session:
             task = find_task(session, request.task)
-            owner = JobOwner(actor.name, status.host, status.pid, request.token)
+            owner = JobOwner(actor.name, status.host or UNKNOWN_HOST, status.pid, request.token)
             state = TrainingState.STOPPED if status.outcome is JobOutcome.STOPPED else TrainingState.FAILED
             training_jobs.record_end(
                 session, task, owner, request.mode, status.reason, state=state, retry=status.retry, now=now

@@ -278,6 +278,7 @@ def test_sigterm_stops_the_manager_gracefully(outfox: Outfox, campaign: ManagedC
 def test_trainings_stop_with_their_manager(campaign: ManagedCampaign, tmp_path: Path) -> None:
     class EndlessRunner:
         stopped = False
+        durable = False
 
         def start(self, request: JobRequest) -> None: ...
 

@@ -64,6 +64,7 @@ class FakeRunner:
     """Runs instant trainings that end as the campaign says; each rotates in a new version."""
 
     campaign: "ManagedCampaign"
+    durable: bool = False
 
     def start(self, request: JobRequest) -> None:
         campaign = self.campaign

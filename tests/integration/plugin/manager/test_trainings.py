@@ -30,6 +30,7 @@ class EndedRunner:
     reason: str = ""
     record: Callable[[str], None] = lambda token: None
     recorded: set[str] = field(default_factory=set)
+    durable: bool = False
 
     def start(self, request: JobRequest) -> None: ...
 
