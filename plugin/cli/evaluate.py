@@ -51,9 +51,9 @@ def evaluation_options(command: Command) -> Command:
 
 @click.command(no_args_is_help=True)
 @click.argument("task")
-@click.argument("models", nargs=-1, metavar="MODEL...")
+@click.argument("models", nargs=-1, required=True, metavar="MODEL...")
 @evaluation_options
-@click.option("--order", hidden=True, help="Carry out this order, as a job of a cluster.")
+@click.option("--order", is_flag=True, hidden=True, help="MODEL is an order, which this job of a cluster carries out.")
 @data_command
 def evaluate(
     app: Application,
@@ -61,7 +61,7 @@ def evaluate(
     task: str,
     models: tuple[str, ...],
     data: tuple[str, ...],
-    order: str | None,
+    order: bool,
     **options: Any,
 ) -> None:
     """Measure models on the held-out rows of the seed and of every frozen round, on test suites and on files.
@@ -70,11 +70,9 @@ def evaluate(
     predictions; `name=MODEL` gives it a name. Results are stored next to the archives. What is stored already is not
     measured again, and an evaluation that was stopped continues where it was.
     """
-    if order is not None:
-        _carry_out(app, task, order)
+    if order:
+        _carry_out(app, task, *models)
         return
-    if not models:
-        raise click.UsageError("Missing argument 'MODEL...'.")
     report = evaluate_models(app, _task(app, task), models, _parts(data), **options)
     show({"results": report.as_data(), "notes": list(report.notes)}, summary(report))
 

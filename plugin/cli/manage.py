@@ -58,7 +58,8 @@ def manage(
 
     Each step is small and can be repeated: if the manager is killed, the next one continues, and two can run at once.
     An error in one step or task does not stop the others. SIGTERM stops it after the current step; a training that it
-    started on this machine is stopped too, and started again by the next manager. Open round 1 yourself: `outfox round open TASK`.
+    started on this machine is stopped too, and started again by the next manager. Open round 1 yourself: `outfox round
+    open TASK`.
 
     With --once, exit code 1: a step failed.
 

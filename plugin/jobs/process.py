@@ -18,7 +18,7 @@ STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 def job_arguments(request: JobRequest) -> list[str]:
     """Return the arguments of the `outfox` command that does the work of a job."""
     if request.kind == EVALUATION:
-        return ["evaluate", request.task, "--order", request.token]
+        return ["evaluate", request.task, request.token, "--order"]
     mode = ["--mode", request.mode] if request.mode else []
     return ["model", "retrain", request.task, "--token", request.token, *mode]
 

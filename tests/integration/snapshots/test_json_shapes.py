@@ -368,7 +368,7 @@ def test_model_commands(
     # From here on models take no time.
     monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     monkeypatch.setattr("ml_backend.targets.footprint.version_peak_bytes", lambda directory: None)
-    monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda folder, cache: FakeTrainer(folder))
+    monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda folder, *_: FakeTrainer(folder))
     ask("task create", pack.folder)
     ask("model jobs", TASK)
     with open_store(home_tables) as store:

@@ -115,7 +115,7 @@ def test_versions_that_were_not_compared_are_listed(
     outfox: Outfox, training: TrainingCampaign, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ml_backend.targets.footprint.version_peak_bytes", lambda directory: None)
-    monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda models, cache: FakeTrainer(models))
+    monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda models, *_: FakeTrainer(models))
     (version,) = training.pinned()
     training.add_closed_round(first_round_rows())
     corrupt(training.models / TASK / version)

@@ -161,7 +161,7 @@ def quick(
     pack, folder = small_pack(tmp_path / "packs", {"positive": 40}), tmp_path / "home"
     monkeypatch.setattr("ml_backend.targets.loading.load_target", load_fixed)
     monkeypatch.setattr("ml_backend.targets.footprint.version_peak_bytes", lambda directory: None)
-    monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda models, cache: FakeTrainer(models))
+    monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda models, *_: FakeTrainer(models))
     assert outfox("task", "create", pack.folder).code == 0
     with open_store(home_tables) as store:
         training = find_training(store, pack, folder / "models")
@@ -190,7 +190,7 @@ def test_a_terminated_process_records_its_stop_and_changes_nothing(
         os.kill(os.getpid(), signal.SIGTERM)
 
     ending = FakeTrainer(quick.models, before_step=terminate)
-    monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda models, cache: ending)
+    monkeypatch.setattr("round_manager.learning.training_data.LocalTrainer", lambda models, *_: ending)
     pinned, before = quick.pinned(), signal.getsignal(signal.SIGTERM)
     assert outfox("model", "retrain", TASK).code == 130
     assert signal.getsignal(signal.SIGTERM) == before

@@ -79,11 +79,11 @@ def test_another_machine_gets_equal_work_with_paths_of_its_own(
         assert (theirs.place, theirs.cache) == ("/their/archives", str(tmp_path / "there" / "cache"))
         assert theirs.data == replace(mine.data, place=theirs.data.place)
         assert (theirs.model.id, theirs.model.name, theirs.axes) == (mine.model.id, mine.model.name, mine.axes)
-    ours, theirs, answers = (found[place].model for place in (0, 2, 4))
+    ours, foreigner, answers = (found[place].model for place in (0, 2, 4))
     assert ours.source is not None
     assert ours.source.directory == str(tmp_path / "there" / "registry" / "m0123456789ab")
-    assert theirs.source is not None
-    copied = Path(theirs.source.directory)
+    assert foreigner.source is not None
+    copied = Path(foreigner.source.directory)
     names = sorted(path.relative_to(copied).as_posix() for path in copied.rglob("*") if path.is_file())
     assert names == ["config.json", "model.safetensors", "onnx/data"]
     assert Path(answers.predictions).read_text() == "id,prediction\nrow-1,neutral\n"
