@@ -35,6 +35,7 @@ LANGUAGES = (SOURCE, *sorted(file.stem for file in CATALOGUES.glob("*.po")))
 # Numbers that have all plural forms of all languages among them.
 _SAMPLES = (*range(201), 1_000_000)
 _CURRENCY = "USD"
+_UNTRANSLATED = frozenset((str, int, float, bool, type(None)))
 
 
 class Translator:
@@ -68,6 +69,9 @@ class Translator:
 
     def data(self, value: Any) -> Any:
         """Return JSON-compatible data with all messages in it in this language."""
+        # Most values are of these types; messages are of subclasses of str.
+        if type(value) in _UNTRANSLATED:
+            return value
         if isinstance(value, Mapping):
             return {name: self.data(one) for name, one in value.items()}
         if isinstance(value, list | tuple):

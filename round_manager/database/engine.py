@@ -50,6 +50,14 @@ def open_engine(url: str, *, create: bool, limits: DatabaseLimits | None = None)
     return engine
 
 
+def locks_rows(session: Session) -> bool:
+    """Whether a transaction has to lock rows, and to read them again once they are locked.
+
+    In SQLite a transaction that writes keeps out all others from its first statement.
+    """
+    return session.get_bind().dialect.name == "postgresql"
+
+
 def find_or_add(session: Session, wanted: Select[Row], new: Callable[[], Row]) -> Row:
     """Return the row that is wanted; add a new one if there is none, unless another process does so meanwhile."""
     found = session.scalar(wanted)

@@ -13,6 +13,7 @@ from sqlalchemy import ColumnElement, bindparam, delete, func, insert, select, t
 from sqlalchemy.orm import Session
 
 from round_manager.database.columns import Id
+from round_manager.database.engine import locks_rows
 from round_manager.models import Duplicate, Example, KnownText, TextKey
 from round_manager.models.table import table_of
 from round_manager.novelty.measure import (
@@ -84,7 +85,7 @@ def lock_texts(session: Session, task_ids: Iterable[int]) -> None:
 
     Take this lock before the budget's. SQLite has one writer at a time anyway.
     """
-    if session.get_bind().dialect.name == "postgresql":
+    if locks_rows(session):
         for task_id in sorted(set(task_ids)):
             session.execute(text("SELECT pg_advisory_xact_lock(:of, :task)"), {"of": LOCK, "task": task_id})
 

@@ -85,6 +85,8 @@ class OpenedPage:
     details: HitDetails
     work: WorkSession
     language: str | None
+    # The version of the HIT's instructions that the worker has read.
+    instructions_read: str | None
 
 
 @dataclass(frozen=True)
@@ -180,10 +182,10 @@ def open_page(
             is_known=is_known,
             held=held if is_proven else None,
         )
-        who = session.get_one(Worker, work.worker_id)
-        if language is not None:
-            who.language = language
-        opened = OpenedPage(details, work, who.language)
+        known_language, read = instructions.reader(session, work, details.hit)
+        if language is not None and language != known_language:
+            session.get_one(Worker, work.worker_id).language = language
+        opened = OpenedPage(details, work, language or known_language, read)
     if work.status is SessionStatus.EXPIRED:
         raise TimeIsOver(sessions.OVER)
     if work.status is SessionStatus.UNCONFIRMED:
@@ -191,16 +193,10 @@ def open_page(
     return opened
 
 
-def has_read_instructions(context: ServiceContext, work: WorkSession, hit: Hit, version: str) -> bool:
-    """Whether the worker has read this version of the HIT's instructions."""
-    with context.store.read() as session:
-        return instructions.has_read(session, work, hit, version)
-
-
 def record_instructions_read(context: ServiceContext, page: UUID, version: str) -> None:
     """Store that the page's worker has read this version of the instructions."""
     with context.store.write() as session:
-        at = sessions.session_context(session, sessions.find_session(session, page))
+        at = sessions.find_page(session, page)
         instructions.record_read(session, at.work, at.hit, version, now=context.now())
 
 
@@ -218,7 +214,7 @@ def page_state(context: ServiceContext, page: UUID) -> PageState:
     """Return everything that the page shows now."""
     now = context.now()
     with context.store.read() as session:
-        at = sessions.session_context(session, sessions.find_session(session, page))
+        at = sessions.find_page(session, page)
         kind, work = at.hit.kind, at.work
         is_over = work.status is SessionStatus.OPEN and now >= work.expires_at
         written = tuple(attempts.creation_items(session, at)) if kind is HitKind.CREATE else ()
@@ -326,7 +322,7 @@ def submit_example(
     With `warn`, a text that is not new is refused with EarnsNoBonus, so that the page can ask the worker.
     """
     with context.store.write() as session:
-        at, shown = attempts.lock_item(session, sessions.lock_page(session, page), item)
+        at, shown = attempts.lock_page_item(session, page, item)
         shown.check_mark(mark)
         now = context.now()
         example = creation.submit_item(session, at, shown, read(shown), now=now, active_ms=active_ms, warn=warn)
@@ -404,7 +400,7 @@ def record_active_time(context: ServiceContext, page: UUID, active_ms: int) -> i
 def finish_page(context: ServiceContext, page: UUID) -> WorkSession:
     """Mark the session as submitted and return it; a repeated call changes nothing."""
     with context.store.write() as session:
-        return sessions.finish(session, sessions.lock_page(session, page), now=context.now())
+        return sessions.finish_page(session, page, now=context.now())
 
 
 def end_overdue_work(context: ServiceContext) -> int:

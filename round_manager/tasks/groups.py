@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import delete, exists, select
+from sqlalchemy import bindparam, delete, exists, select
 from sqlalchemy.orm import Session
 
 from common.errors import Hint
@@ -31,10 +31,15 @@ def may_work(session: Session, round_id: int | None, worker: Worker | None) -> b
     """Whether a round is for everyone, or for a group that the worker is in."""
     if round_id is None:
         return True
-    groups = select(RoundGroup.group_id).where(RoundGroup.round_id == round_id)
-    member = GroupMember.worker_id == (worker.id if worker else 0)
-    mine = select(GroupMember.worker_id).where(GroupMember.group_id.in_(groups), member)
-    return bool(session.scalar(select(~exists(groups) | exists(mine))))
+    return bool(session.scalar(_MAY_WORK, {"round": round_id, "worker": worker.id if worker else 0}))
+
+
+# Built once: each new page runs it.
+_GROUPS = select(RoundGroup.group_id).where(RoundGroup.round_id == bindparam("round"))
+_MINE = select(GroupMember.worker_id).where(
+    GroupMember.group_id.in_(_GROUPS), GroupMember.worker_id == bindparam("worker")
+)
+_MAY_WORK = select(~exists(_GROUPS) | exists(_MINE))
 
 
 def add_group(session: Session, name: str, *, now: datetime) -> WorkerGroup:

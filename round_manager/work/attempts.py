@@ -5,13 +5,13 @@ comes from the model, is stored as an attempt, and is found again by exactly the
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, and_, bindparam, or_, select
+from sqlalchemy import Select, bindparam, or_, select
 from sqlalchemy.orm import Session
 
 from common.messages import gettext, ngettext
@@ -46,13 +46,15 @@ from round_manager.models.table import table_of
 from round_manager.work import errors
 from round_manager.work.errors import OtherText
 from round_manager.work.sessions import (
+    OF_ITEM,
     SessionContext,
     context_of,
     find_session,
     is_item,
-    items_of,
+    lock_page_alone,
     lock_session,
     no_such_item,
+    note_lock,
 )
 from templates import TaskSpec
 
@@ -180,7 +182,14 @@ ReadInput = Callable[[CreationItem], PageInput]
 
 def creation_items(session: Session, context: SessionContext) -> list[CreationItem]:
     """Return the examples to write in a session."""
-    return [load_item(session, context.spec, row) for row in items_of(session, context.work)]
+    spec, page = context.spec, {"page": context.work.id}
+    made: dict[int, list[Attempt]] = {}
+    for attempt in session.scalars(_ATTEMPTS_OF_PAGE, page):
+        made.setdefault(attempt.item or 0, []).append(attempt)
+    return [
+        _with_attempts(spec, row, written_on, example, made.get(row.item, ()), elsewhere=elsewhere)
+        for row, written_on, example, elsewhere in session.execute(_ITEMS_OF_PAGE, page)
+    ]
 
 
 def creation_item(session: Session, work: WorkSession, item: int) -> tuple[SessionContext, CreationItem]:
@@ -206,22 +215,40 @@ def _creation_item(
         text = gettext("this HIT asks for judgements, not for texts; load the page again")
         raise errors.PageUnknown(text, hint=errors.RELOAD_PAGE)
     context = context_of(session, work, hit, round)
-    return context, _with_attempts(session, context.spec, row, written_on, example, elsewhere=elsewhere)
+    made = _attempts_of(session, row)
+    return context, _with_attempts(context.spec, row, written_on, example, made, elsewhere=elsewhere)
 
 
 def load_item(session: Session, spec: TaskSpec, row: WorkItem) -> CreationItem:
     """Return an item with its context, its attempts and its example."""
     context, example, elsewhere = session.execute(_CONTEXT_AND_EXAMPLE, {"id": row.id}).one()
-    return _with_attempts(session, spec, row, context, example, elsewhere=elsewhere)
+    return _with_attempts(spec, row, context, example, _attempts_of(session, row), elsewhere=elsewhere)
+
+
+def _attempts_of(session: Session, row: WorkItem) -> Sequence[Attempt]:
+    return session.scalars(_ATTEMPTS, {"session_id": row.session_id, "item": row.item}).all()
 
 
 def _with_attempts(
-    session: Session, spec: TaskSpec, row: WorkItem, context: Context, example: Example | None, *, elsewhere: bool
+    spec: TaskSpec,
+    row: WorkItem,
+    context: Context,
+    example: Example | None,
+    made: Sequence[Attempt],
+    *,
+    elsewhere: bool,
 ) -> CreationItem:
-    made = session.scalars(_ATTEMPTS, {"session_id": row.session_id, "item": row.item}).all()
     here = tuple(one for one in made if one.context_id == row.context_id)
     is_elsewhere = elsewhere and example is None and not spec.work.repeat_context
     return CreationItem(row, spec, context, here, example, is_elsewhere, made[-1].number or 0 if made else 0)
+
+
+def lock_page_item(session: Session, page: UUID, item: int) -> tuple[SessionContext, CreationItem]:
+    """Lock the session of that public id and return it with one of its examples to write, as both are now."""
+    lock_page_alone(session, page)
+    context, found = find_creation_item(session, page, item)
+    note_lock(session, context.work)
+    return context, found
 
 
 def lock_item(session: Session, work: WorkSession, item: int) -> tuple[SessionContext, CreationItem]:
@@ -328,8 +355,10 @@ _IN_ITEM = (
     Attempt.item == bindparam("item"),
 )
 _ATTEMPTS = select(Attempt).where(*_IN_ITEM).order_by(Attempt.number)
-OF_ITEM = and_(
-    Example.session_id == WorkItem.session_id, Example.session_id.is_not(None), Example.item == WorkItem.item
+_ATTEMPTS_OF_PAGE = (
+    select(Attempt)
+    .where(Attempt.session_id == bindparam("page"), Attempt.session_id.is_not(None))
+    .order_by(Attempt.item, Attempt.number)
 )
 _ITEMS, _OTHER, _OTHER_PAGE = table_of(WorkItem), table_of(Example).alias(), table_of(WorkSession).alias()
 # Two pages can show one context: a newer page takes over what only the worker's own other pages hold.
@@ -352,6 +381,13 @@ _CONTEXT_AND_EXAMPLE = (
     .join(Context, Context.id == WorkItem.context_id)
     .outerjoin(Example, OF_ITEM)
     .where(WorkItem.id == bindparam("id"))
+)
+_ITEMS_OF_PAGE = (
+    select(WorkItem, Context, Example, WRITTEN_ELSEWHERE)
+    .join(Context, Context.id == WorkItem.context_id)
+    .outerjoin(Example, OF_ITEM)
+    .where(WorkItem.session_id == bindparam("page"))
+    .order_by(WorkItem.item)
 )
 _ITEM = (
     select(WorkItem, WorkSession, Hit, Round, Context, Example, WRITTEN_ELSEWHERE)

@@ -7,6 +7,7 @@ from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from common.messages import Message, gettext, ngettext
+from round_manager.database.engine import locks_rows
 from round_manager.examples.submissions import (
     FieldName,
     InputProblem,
@@ -176,9 +177,10 @@ def _checked(
         )
     if is_duplicate(session, context.open_round, submission):
         raise errors.DuplicateText(gettext("you already submitted the same text; write another one"))
-    # Read again: another page of this worker may have submitted while this one waited for the author's lock.
-    elsewhere = is_written_elsewhere(session, spec, item.row)
-    replace(item, is_written_elsewhere=elsewhere).require_not_written_elsewhere()
+    if locks_rows(session):
+        # Another page of this worker may have submitted while this one waited for the author's lock.
+        item = replace(item, is_written_elsewhere=is_written_elsewhere(session, spec, item.row))
+    item.require_not_written_elsewhere()
     return attempt
 
 

@@ -3,25 +3,35 @@
 import re
 from datetime import datetime
 
-from sqlalchemy import bindparam, select
+from sqlalchemy import and_, bindparam, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
-from round_manager.models import Hit, HitKind, InstructionsRead, WorkSession
+from round_manager.models import Hit, HitKind, InstructionsRead, Worker, WorkSession
+from round_manager.models.table import table_of
 from round_manager.work.errors import PageInputUnreadable
 
 # Built once: each page that is opened runs it.
-_VERSION = select(InstructionsRead.version).where(
-    InstructionsRead.worker_id == bindparam("worker_id"),
-    InstructionsRead.task_id == bindparam("task_id"),
-    InstructionsRead.for_validators == bindparam("for_validators"),
+_WORKERS, _READ = table_of(Worker), table_of(InstructionsRead)
+_READER = (
+    select(_WORKERS.c.language, _READ.c.version)
+    .outerjoin(
+        _READ,
+        and_(
+            _READ.c.worker_id == _WORKERS.c.id,
+            _READ.c.task_id == bindparam("task_id"),
+            _READ.c.for_validators == bindparam("for_validators"),
+        ),
+    )
+    .where(_WORKERS.c.id == bindparam("worker_id"))
 )
 
 
-def has_read(session: Session, work: WorkSession, hit: Hit, version: str) -> bool:
-    """Whether the worker has read this version of the instructions of the HIT."""
+def reader(session: Session, work: WorkSession, hit: Hit) -> tuple[str | None, str | None]:
+    """Return the language that the worker chose, and the version of the HIT's instructions that they have read."""
     key = {"worker_id": work.worker_id, "task_id": hit.task_id, "for_validators": _is_for_validators(hit)}
-    return session.scalar(_VERSION, key) == version
+    language, version = session.execute(_READER, key).one()
+    return language, version
 
 
 def record_read(session: Session, work: WorkSession, hit: Hit, version: str, *, now: datetime) -> None:

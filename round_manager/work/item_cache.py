@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 from round_manager.models import Attempt, Example, Hit, Round, WorkItem, WorkSession
 from round_manager.models.table import table_of
 from round_manager.tasks.rounds import pinned_models
-from round_manager.work.attempts import OF_ITEM, WRITTEN_ELSEWHERE, CreationItem, find_creation_item
-from round_manager.work.sessions import SessionContext, is_item
+from round_manager.work.attempts import WRITTEN_ELSEWHERE, CreationItem, find_creation_item
+from round_manager.work.sessions import OF_ITEM, SessionContext, is_item
 
 MOST_KEPT = 4_000
 

@@ -23,6 +23,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
+from round_manager.database.engine import locks_rows
 from round_manager.models import (
     VALID_SESSIONS,
     Context,
@@ -60,7 +61,8 @@ NO_SESSION = 0
 
 def lock_task(session: Session, task_id: int) -> None:
     """Lock the task until the transaction ends; no other process assigns its work meanwhile."""
-    session.execute(_LOCK_TASK, {"task": task_id})
+    if locks_rows(session):
+        session.execute(_LOCK_TASK, {"task": task_id})
 
 
 _LOCK_TASK = select(table_of(Task).c.id).where(table_of(Task).c.id == bindparam("task")).with_for_update(key_share=True)
@@ -314,10 +316,14 @@ def end_leases(session: Session, pages: Sequence[int], outcome: LeaseEnd, *, now
 
 def keep_leases(session: Session, work: WorkSession, period: timedelta, *, now: datetime) -> None:
     """Keep a session's live leases for this long from now, or from their start if a clock was set back since."""
-    mine = select(Lease).where(Lease.session_id == work.id, Lease.session_id.is_not(None), is_live(now))
-    for lease in session.scalars(mine):
+    for lease in session.scalars(_LIVE_LEASES, {"page": work.id, "now": now}):
         lease.expires_at = max(now, lease.leased_at) + period
     session.flush()
+
+
+_LIVE_LEASES = select(Lease).where(
+    Lease.session_id == bindparam("page"), Lease.session_id.is_not(None), is_live(bindparam("now"))
+)
 
 
 def make_room(session: Session, hit: Hit, *, now: datetime) -> None:

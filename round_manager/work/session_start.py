@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from common.messages import Message, gettext, ngettext
 from round_manager.database.columns import public_id
+from round_manager.database.engine import locks_rows
 from round_manager.models import (
     Assignment,
     Block,
@@ -89,7 +90,7 @@ def open_session(
         lock_task(session, hit.task_id)
         who, found = _find(session, hit, assignment, worker)
         # Moving a round locks the task too: it may have moved while we waited.
-        problem = hit_problem(session, hit, refresh=True)
+        problem = hit_problem(session, hit, refresh=locks_rows(session))
     if problem:
         if found is None:
             raise problem

@@ -11,11 +11,12 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import bindparam, exists, func, select, update
+from sqlalchemy import and_, bindparam, exists, func, select, update
 from sqlalchemy.orm import Session
 
 from common.messages import gettext
 from round_manager.database.columns import json_text
+from round_manager.database.engine import locks_rows
 from round_manager.errors import BadValueError
 from round_manager.models import (
     Example,
@@ -39,17 +40,26 @@ from round_manager.work.leases import end_leases, keep_leases, some_rows
 from templates import TaskSpec
 
 LONGEST_DRAFT = 60_000
+# The example of an item.
+OF_ITEM = and_(
+    Example.session_id == WorkItem.session_id, Example.session_id.is_not(None), Example.item == WorkItem.item
+)
 OVER = gettext("the time for this HIT is over; return it and take another one")
 MOST_ITEMS = 1_000
 
 # Built once: each request of a page runs them.
 _BY_PUBLIC_ID = select(WorkSession).where(WorkSession.public_id == bindparam("public_id"))
 _LOCKED_BY_PUBLIC_ID = _BY_PUBLIC_ID.with_for_update(key_share=True)
-# SQLite has one writer at a time.
 _LOCK = (
     select(table_of(WorkSession).c.id)
     .where(table_of(WorkSession).c.public_id == bindparam("public_id"))
     .with_for_update(key_share=True)
+)
+_PAGE = (
+    select(WorkSession, Hit, Round)
+    .join(Hit, Hit.id == WorkSession.hit_id)
+    .outerjoin(Round, Round.id == Hit.round_id)
+    .where(WorkSession.public_id == bindparam("public_id"))
 )
 _HIT_AND_ROUND = select(Hit, Round).outerjoin(Round, Round.id == Hit.round_id).where(Hit.id == bindparam("hit_id"))
 _ITEMS = select(WorkItem).where(WorkItem.session_id == bindparam("session_id")).order_by(WorkItem.item)
@@ -114,24 +124,37 @@ def find_session(session: Session, public_id: UUID) -> WorkSession:
     return _known(session.scalar(_BY_PUBLIC_ID, {"public_id": public_id}))
 
 
+def find_page(session: Session, public_id: UUID) -> SessionContext:
+    """Return the session of that public id with its HIT, round and terms; nothing is locked."""
+    found = session.execute(_PAGE, {"public_id": public_id}).one_or_none()
+    if found is None:
+        raise _unknown_page()
+    work, hit, round = found
+    return context_of(session, work, hit, round)
+
+
 def lock_page_alone(session: Session, public_id: UUID) -> None:
     """Lock the session of that public id until the transaction ends, without reading it."""
-    if session.get_bind().dialect.name == "postgresql":
+    if locks_rows(session):
         session.execute(_LOCK, {"public_id": public_id})
 
 
 def lock_page(session: Session, public_id: UUID) -> WorkSession:
     """Lock the session of that public id until the transaction ends, and return it."""
     found = _known(session.scalar(_LOCKED_BY_PUBLIC_ID, {"public_id": public_id}))
-    _locked(session).add(found.id)
+    note_lock(session, found)
     return found
 
 
 def _known(found: WorkSession | None) -> WorkSession:
     if found is None:
-        text = gettext("this page is not known here; open the HIT again on the marketplace")
-        raise errors.PageUnknown(text, hint=errors.REOPEN_HIT)
+        raise _unknown_page()
     return found
+
+
+def _unknown_page() -> errors.PageUnknown:
+    text = gettext("this page is not known here; open the HIT again on the marketplace")
+    return errors.PageUnknown(text, hint=errors.REOPEN_HIT)
 
 
 def session_context(session: Session, work: WorkSession) -> SessionContext:
@@ -154,8 +177,13 @@ def lock_session(session: Session, work: WorkSession) -> WorkSession:
     if work.id in _locked(session):
         return session.get_one(WorkSession, work.id)
     found = session.get_one(WorkSession, work.id, with_for_update={"key_share": True}, populate_existing=True)
-    _locked(session).add(work.id)
+    note_lock(session, found)
     return found
+
+
+def note_lock(session: Session, work: WorkSession) -> None:
+    """Note that the transaction has locked the session, so that it is not locked and read again."""
+    _locked(session).add(work.id)
 
 
 def _locked(session: Session) -> set[int]:
@@ -236,26 +264,32 @@ def check_text(value: Any, longest: int) -> None:
 KEPT_FOR = timedelta(hours=1)
 
 
+_UNWRITTEN = (
+    select(table_of(WorkItem).c.item)
+    .outerjoin(table_of(Example), OF_ITEM)
+    .where(table_of(WorkItem).c.session_id == bindparam("session_id"), table_of(Example).c.id.is_(None))
+    .order_by(table_of(WorkItem).c.item)
+)
+
+
 def missing_items(session: Session, context: SessionContext) -> list[int]:
     """Return the numbers of the items that are not done; a quiz is one item."""
     work = context.work
     if context.hit.kind is HitKind.QUIZ:
         taken = session.scalar(select(func.count()).where(QuizResult.session_id == work.id))
         return [] if taken else [0]
-    rows = items_of(session, work)
     if context.hit.kind is HitKind.VALIDATE:
-        return [row.item for row in rows if row.judgement is None]
-    written_here = (Example.session_id == work.id) & Example.session_id.is_not(None)
-    written = set(session.scalars(select(Example.item).where(written_here)))
-    return [row.item for row in rows if row.item not in written]
+        return [row.item for row in items_of(session, work) if row.judgement is None]
+    return list(session.scalars(_UNWRITTEN, {"session_id": work.id}))
 
 
-def finish(session: Session, work: WorkSession, *, now: datetime) -> WorkSession:
+def finish_page(session: Session, public_id: UUID, *, now: datetime) -> WorkSession:
     """Mark the session as submitted and return it; a repeated call changes nothing."""
-    held = lock_session(session, work)
+    lock_page_alone(session, public_id)
+    context = find_page(session, public_id)
+    held = context.work
     if held.status in (SessionStatus.SUBMITTED, SessionStatus.CONFIRMED):
         return held
-    context = session_context(session, held)
     context.require_time_left(now)
     # A worker whose round was closed meanwhile submits what they have, and is paid.
     left = missing_items(session, context) if context.takes_work else []

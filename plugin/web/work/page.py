@@ -2,7 +2,7 @@
 
 import hashlib
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cache, cached_property
@@ -167,9 +167,7 @@ class HitPages:
         set_language(opened.language or task_language(opened.details.spec.languages))
         details, work = opened.details, opened.work
         page = OpenPage(work.public_id, visit.submit_to, proven_at)
-        return self._setup(
-            details, page, has_read=lambda text: services.has_read_instructions(context, work, details.hit, text)
-        )
+        return self._setup(details, page, instructions_read=opened.instructions_read)
 
     def _checked(self, hit: str, key: str) -> UUID:
         try:
@@ -180,9 +178,7 @@ class HitPages:
             )
             raise PageGone(text, hint=REOPEN_HIT) from error
 
-    def _setup(
-        self, shown: HitDetails, page: OpenPage | None, *, has_read: Callable[[str], bool] = lambda _version: False
-    ) -> Json:
+    def _setup(self, shown: HitDetails, page: OpenPage | None, *, instructions_read: str | None = None) -> Json:
         kind, spec = shown.hit.kind, shown.spec
         pack = self.packs.find(shown.task.name, shown.task.folder)
         bonus = spec.pay.fooled_bonus_cents if kind is HitKind.CREATE else 0
@@ -200,7 +196,7 @@ class HitPages:
                 "title": spec.title,
                 "instructions_html": instructions.html,
                 "instructions_version": instructions.version,
-                "instructions_read": has_read(instructions.version),
+                "instructions_read": instructions.version == instructions_read,
                 "new_texts": new_texts(shown.duplicates) if bonus and shown.duplicates else "",
                 "content_warning": warning,
                 "consent": bool(warning),

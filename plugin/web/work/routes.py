@@ -3,26 +3,26 @@
 A call reads the body, calls the use case and returns JSON.
 """
 
-import gzip
 import json
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from flask import Blueprint, Response, jsonify, render_template, request
+from flask import Blueprint, Response, jsonify, request
 
 from common.clock import Clock
 from crowd.profile import CompletionLink, FormReturn
 from ml_backend.judge import Judge
 from ml_backend.serving.replies import failure
 from plugin.crowd import OURS
-from plugin.labelstudio.editor import PAGES, add_files, own_addresses
+from plugin.labelstudio.editor import PAGES, add_files
 from plugin.web.language import current_translator
 from plugin.web.middleware import GUARDED, REQUEST_ID, SECONDS_UNTIL_RETRY
 from plugin.web.work import page_json
 from plugin.web.work.access import BROWSER, BrowserGuard, MarketSite, OpenPage, PageLimits, PageTokens
 from plugin.web.work.errors import UNFORESEEN, PageError, page_error
+from plugin.web.work.html import PageRenderer
 from plugin.web.work.page import API, HitPages, error_setup
 from round_manager.database.store import LazyStore
 from round_manager.services import work as services
@@ -173,7 +173,12 @@ def work_blueprint(
     """Return the routes below `/hits` and `/work`, with the files of the page and of Label Studio's editor."""
     blueprint = Blueprint("work", __name__, template_folder=str(PAGES))
     add_files(blueprint)
-    blueprint.add_url_rule("/hits/<hit>", PAGE, lambda hit: _rendered(pages.setup(hit, request.args.to_dict())))
+    renderer = PageRenderer()
+
+    def hit_page(hit: str) -> Response:
+        return renderer.response(pages.setup(hit, request.args.to_dict()))
+
+    blueprint.add_url_rule("/hits/<hit>", PAGE, hit_page)
 
     guard = BrowserGuard(calls.context, hasher)
 
@@ -183,7 +188,7 @@ def work_blueprint(
         return guard.admit(page, request.headers.get(BROWSER, ""), request.remote_addr or "")
 
     _call_rules(blueprint, calls, open_page)
-    _errors(blueprint)
+    _errors(blueprint, renderer)
 
     @blueprint.after_request
     def guarded(response: Response) -> Response:
@@ -228,7 +233,7 @@ def _call_rules(blueprint: Blueprint, calls: PageCalls, open_page: Callable[[], 
     blueprint.add_url_rule(f"{API}/finish", "finish", lambda: calls.finish(open_page()), methods=["POST"])
 
 
-def _errors(blueprint: Blueprint) -> None:
+def _errors(blueprint: Blueprint, renderer: PageRenderer) -> None:
     @blueprint.errorhandler(Exception)
     def failed(error: Exception) -> Response:
         found = page_error(error)
@@ -238,25 +243,15 @@ def _errors(blueprint: Blueprint) -> None:
             # Workers read that they have to wait; the log says why.
             data = {"request_id": request.environ[REQUEST_ID], "error": str(error)}
             _log.warning("a worker's page has to wait", extra={"data": data})
-        return _error_response(found)
+        return _error_response(found, renderer)
 
 
-def _error_response(error: PageError) -> Response:
+def _error_response(error: PageError, renderer: PageRenderer) -> Response:
     is_page = (request.endpoint or "").rpartition(".")[2] == PAGE
-    response = _rendered(error_setup(error)) if is_page else jsonify(_translated(error.as_data()))
+    response = renderer.response(error_setup(error)) if is_page else jsonify(_translated(error.as_data()))
     response.status_code = error.status
     if error.retry:
         response.headers["Retry-After"] = str(SECONDS_UNTIL_RETRY)
-    return response
-
-
-def _rendered(setup: Json) -> Response:
-    body = render_template("work.html", setup=_translated(setup), file=own_addresses()).encode()
-    response = Response(body, content_type="text/html; charset=utf-8")
-    response.headers["Vary"] = "Accept-Encoding"
-    if request.accept_encodings["gzip"]:
-        response.set_data(gzip.compress(body, compresslevel=6, mtime=0))
-        response.headers["Content-Encoding"] = "gzip"
     return response
 
 
