@@ -20,8 +20,10 @@ from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.util import LRUCache
 
 # Before torch is imported, here and in the processes that tests start: small networks gain nothing from more threads,
-# and the threads of several test processes would mostly wait for each other.
+# and the threads of several test processes would mostly wait for each other. A training sets their number itself; there
+# they sleep while they wait, instead of using up the processor.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from plugin.cli import run
 from templates import BUILT_IN, load_pack

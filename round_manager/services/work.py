@@ -275,12 +275,13 @@ def ask_target(
         shown.check_mark(mark)
         asked = shown.input_of(read(shown))
         earlier = shown.attempt_on(asked)
+        if earlier is None:
+            attempts.check_attempt(at, shown, asked, now=context.now())
+            if draft is not None:
+                sessions.check_draft(draft)
         warning = _warning(session, at, shown, asked.fields)
         if earlier is not None:
             return _attempt_result(shown, earlier, repeated=True, warning=warning)
-        attempts.check_attempt(at, shown, asked, now=context.now())
-        if draft is not None:
-            sessions.check_draft(draft)
     items.keep(page, known)
     before_asking(at)
     began = time.monotonic()

@@ -18,6 +18,7 @@ from sqlalchemy import bindparam, func, select
 from sqlalchemy.orm import Session
 
 from round_manager.models import SessionStatus, WorkItem, WorkSession
+from round_manager.models.table import table_of
 from round_manager.work.sessions import lock_session
 from round_manager.work.spans import Span, in_ms, joined, latest, length_of, without
 
@@ -66,7 +67,8 @@ def add_item_time(
     return gained
 
 
-_SPENT = select(func.sum(WorkItem.active_ms)).where(WorkItem.session_id == bindparam("page"))
+_ITEMS = table_of(WorkItem)
+_SPENT = select(func.sum(_ITEMS.c.active_ms)).where(_ITEMS.c.session_id == bindparam("page"))
 
 
 def _packed(spans: list[Span]) -> list[Span]:

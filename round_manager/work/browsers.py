@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from sqlalchemy import bindparam, select
 from sqlalchemy.orm import Session
 
 from round_manager.models import WorkSession
+from round_manager.models.table import table_of
 from round_manager.work import errors
 from round_manager.work.addresses import remember_address
-from round_manager.work.sessions import find_session, lock_page
+from round_manager.work.sessions import lock_page
 
 # Pages that are used call at least every 15 seconds.
 QUIET = timedelta(minutes=5)
@@ -47,9 +49,16 @@ def fingerprint(page: UUID, key: str) -> str:
 
 def is_own(session: Session, page: UUID, browser: PageBrowser, *, now: datetime) -> bool:
     """Whether the page belongs to this browser, which called recently; nothing has to be stored then."""
-    work = find_session(session, page)
-    seen = work.browser_seen_at
-    return work.browser == browser.fingerprint and seen is not None and now - seen < SEEN_EVERY
+    found = session.execute(_LAST_CALL, {"page": page}).one_or_none()
+    if found is None:
+        return False
+    own, seen = found
+    return own == browser.fingerprint and seen is not None and now - seen < SEEN_EVERY
+
+
+_LAST_CALL = select(table_of(WorkSession).c.browser, table_of(WorkSession).c.browser_seen_at).where(
+    table_of(WorkSession).c.public_id == bindparam("page")
+)
 
 
 def admit(session: Session, page: UUID, browser: PageBrowser, *, now: datetime) -> bool:
