@@ -40,6 +40,12 @@ def test_variants_of_a_text_are_the_same(other: str) -> None:
     assert measured(other) == measured("A cold slice.")
 
 
+@pytest.mark.parametrize("sign", ["a", "1", "a1", "1 ", "é"])
+def test_the_time_for_a_text_grows_with_its_length_only(sign: str) -> None:
+    # If each character cost more in a longer text, this would take hours.
+    assert len(normal_text(sign * 200_000)) > len(normal_text(sign * 100_000))
+
+
 def test_numbers_stay_different() -> None:
     for one, other in (("It cost 30 euros", "It cost 40 euros"), ("A 5 km walk", "A 7 km walk"), ("mp3", "mp4")):
         assert measured(one).text != measured(other).text
