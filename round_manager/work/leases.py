@@ -61,6 +61,8 @@ NO_SESSION = 0
 
 def lock_task(session: Session, task_id: int) -> None:
     """Lock the task until the transaction ends; no other process assigns its work meanwhile."""
+    # Begins the transaction, which is enough in SQLite.
+    session.connection()
     if locks_rows(session):
         session.execute(_LOCK_TASK, {"task": task_id})
 
