@@ -96,6 +96,11 @@ class Settings(BaseSettings):
     archives: str = _setting(
         "", "where frozen rounds are stored, a folder or s3://bucket/prefix; default: `archives` in `home`"
     )
+    submissions_dir: str = _setting(
+        "",
+        "folder of models that researchers submit, which `outfox serve` and `outfox manage` share; default: "
+        "`submissions` in `home`",
+    )
     ml_backend_url: str = _setting("http://127.0.0.1:9090", "address at which Label Studio reaches the ML backend")
     ml_backend_auth: str = _setting(
         "", "user:password that the ML backend requires and Label Studio sends; default: no password", secret=True
@@ -234,6 +239,11 @@ class Settings(BaseSettings):
     def crowd_sites(self) -> tuple[str, ...]:
         """The sites on which the marketplace shows HITs and accepts submissions."""
         return tuple((self.crowd_site_url or self.crowd_url).split())
+
+    @property
+    def submissions_path(self) -> Path:
+        """The folder of submitted models."""
+        return self._below_home(self.submissions_dir, "submissions")
 
     @property
     def templates_path(self) -> Path:

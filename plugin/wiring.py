@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from round_manager.archive.storage import Archives
     from round_manager.crowd.workers import WorkerAccess
     from round_manager.database.store import LazyStore, Store
+    from round_manager.evaluation.submitted_files import SubmittedFiles
     from round_manager.jobs import JobRequest, JobRunner
     from round_manager.labelstudio.port import LabelStudio
     from round_manager.mailer import Mailer
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
     from round_manager.services.label_studio import ConnectedLabelStudio
     from round_manager.services.model_versions import ModelDeployment
+    from round_manager.services.submission_runs import SubmissionPorts
     from round_manager.services.training import TrainingPorts
     from templates import Pack, Problem
 
@@ -240,6 +242,37 @@ class Application:
         }
         return ClusterSettings(settings.installation_id, settings.jobs_config, environment)
 
+    def submission_runner(self, arguments: Sequence[str] = ()) -> "JobRunner":
+        """Return where submitted models are evaluated: on this machine, which is known to isolate them or to refuse."""
+        from plugin.jobs.local import LocalJobRunner
+        from plugin.jobs.process import submissions_command
+
+        def log_file(request: "JobRequest") -> "Path":
+            return self.settings.make_home() / f"{request.kind}-{request.task}.log"
+
+        return LocalJobRunner(os.environ, log_file, lambda request: submissions_command(request, arguments))
+
+    def submitted_files(self) -> "SubmittedFiles":
+        """Return the folder of models that researchers submit."""
+        from round_manager.evaluation.submitted_files import SubmittedFiles
+
+        return SubmittedFiles(self.settings.submissions_path)
+
+    def submission_ports(self) -> "SubmissionPorts":
+        """Return what an evaluation of submitted models needs."""
+        from round_manager.services.submission_runs import SubmissionPorts
+        from templates import PackNotFound, SeedRow, find_pack
+
+        def seed(task: str) -> Sequence[SeedRow]:
+            try:
+                pack = find_pack(task, self.settings.templates_path)
+            except PackNotFound:
+                return ()
+            return [row for row in pack.seed if row.split == "held_out"]
+
+        settings = self.settings
+        return SubmissionPorts(self.submitted_files(), seed, settings.archives_location, settings.cache_path)
+
     def archives(self) -> "Archives":
         """Return the place where frozen rounds are kept."""
         from round_manager.archive.storage import open_archives
@@ -285,11 +318,12 @@ class Application:
 
     @contextmanager
     def manager_context(self, options: ManagerOptions) -> "Iterator[ManagerContext]":
-        """Open everything that the manager works with; its trainings are stopped at the end of the block."""
+        """Open everything that the manager works with; its jobs are stopped at the end of the block."""
         from plugin.backend_client import check_backend
         from plugin.crowd import check_pages
         from plugin.manager.step import ManagerContext
         from round_manager.services.context import Actor, Role
+        from round_manager.services.submission_supervisor import SubmissionSupervisor
         from round_manager.services.training_supervisor import TrainingSupervisor
 
         settings = self.settings
@@ -297,6 +331,7 @@ class Application:
         with self.services() as context:
             runner = self.job_runner(options.arguments)
             trainings = TrainingSupervisor(context, self.actor, runner, options.mode)
+            submissions = SubmissionSupervisor(context, self.submission_runner(options.arguments))
             try:
                 yield ManagerContext(
                     services=context,
@@ -306,12 +341,14 @@ class Application:
                     archives=self.archives,
                     models=lambda: self.model_deployment(timeout=options.timeout),
                     trainings=trainings,
+                    submissions=submissions,
                     check_pages=lambda: check_pages(settings).are_ours,
                     check_backend=lambda task, number: check_backend(settings, task, number),
                     last_round=options.last_round,
                     our_pages=settings.serves_hit_pages,
                 )
             finally:
+                submissions.stop()
                 trainings.stop()
 
 

@@ -87,6 +87,13 @@ def read_predictions(path: Path, spec: TaskSpec) -> Predictions:
     return _read(path, spec.kind, spec.label_names, status.st_size, status.st_mtime_ns)
 
 
+def raw_predictions(path: Path) -> Iterator[tuple[Any, Any, float | None]]:
+    """Yield the id, the prediction and the confidence of each row; only the confidence is checked."""
+    for number, row in _rows(path):
+        text = row.get(PREDICTION)
+        yield row.get(ID), text, _confidence(path, number, row, str(text))
+
+
 @lru_cache(maxsize=2)
 def _read(path: Path, kind: str, labels: tuple[str, ...], size: int, changed_ns: int) -> Predictions:
     answers: dict[str, Answer] = {}

@@ -46,12 +46,12 @@ def serve(begin: Callable[[Any], Answer]) -> None:
         replies.flush()
 
 
-def _code(error: Exception) -> str:
-    if isinstance(error, BackendError):
-        return error.code
-    # Each library has its own error for this, most without a class.
-    is_memory = isinstance(error, MemoryError) or "alloc" in f"{error}".lower() or "memory" in f"{error}".lower()
-    return ModelMemoryExceeded.code if is_memory else ModelProcessEnded.code
+def _code(error: BaseException) -> str:
+    # Each library has its own error for this, most without a class, and ours may have it as their cause.
+    text = f"{error} {error.__cause__ or ''}".lower()
+    if isinstance(error, MemoryError) or "alloc" in text or "memory" in text:
+        return ModelMemoryExceeded.code
+    return error.code if isinstance(error, BackendError) else ModelProcessEnded.code
 
 
 def _reported(sandbox: Sandbox, found: Any) -> BackendError:

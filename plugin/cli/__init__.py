@@ -43,13 +43,15 @@ COMMANDS = {
     "round": ("plugin.cli.round:rounds", "Open, close and inspect the rounds of a task."),
     "serve": ("plugin.cli.servers:serve", "Serve the web app: workers' pages, frozen rounds and webhooks."),
     "status": ("plugin.cli.status:status", "Show every task: its round, examples, money, model and queues."),
+    "submissions": ("plugin.cli.submissions:submissions", "Let researchers submit models, and evaluate them."),
     "suite": ("plugin.cli.data_import:suite", "Import test suites, on which models are measured, and list them."),
     "task": ("plugin.cli.task:task", "Launch tasks from packs, list and show them."),
     "templates": ("plugin.cli.templates:templates", "Make, check, preview, export and import task packs."),
 }
 # Without settings of their own, these find the demo of `make demo`.
 ABOUT_TASKS = (
-    "context", "crowd", "data", "evaluate", "labelstudio", "leaderboard", "model", "round", "status", "suite", "task",
+    "context", "crowd", "data", "evaluate", "labelstudio", "leaderboard", "model", "round", "status", "submissions",
+    "suite", "task",
 )  # fmt: skip
 
 

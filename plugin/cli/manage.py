@@ -21,7 +21,7 @@ POLL_SECONDS = 0.5
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Run one pass, for cron; wait for a training that it starts.")
+@click.option("--once", is_flag=True, help="Run one pass, for cron; wait for the jobs that it starts.")
 @click.option("--task", metavar="TASK", help="Only this task's rounds; payments are made for all tasks.")
 @click.option(
     "--every",
@@ -101,9 +101,10 @@ def _check_task(context: "ManagerContext", task: str | None) -> None:
 
 def _once(manager: "Manager", context: "ManagerContext", stop: threading.Event) -> None:
     outcomes = manager.once()
-    while context.trainings.running and not stop.is_set():
+    jobs = (context.trainings, context.submissions)
+    while any(one.running for one in jobs) and not stop.is_set():
         stop.wait(POLL_SECONDS)
-        if context.trainings.has_ended:
+        if any(one.has_ended for one in jobs):
             outcomes += manager.once()
     _show(outcomes, dry_run=False)
     if any(outcome.error for outcome in outcomes):

@@ -1,10 +1,8 @@
 """`outfox model retrain`, `jobs` and `cancel`: train the next version, follow its progress, stop it."""
 
-import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from threading import current_thread, main_thread
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +11,7 @@ from rich.console import Group
 from common.text import count
 from plugin.cli.output import data_command, data_table, show, table
 from plugin.cli.parameters import MODE, REGISTRY, TIMEOUT, WHY, task_pack
-from plugin.cli.progress import ProgressBar
+from plugin.cli.progress import ProgressBar, interrupted_by_sigterm
 from plugin.wiring import Application
 
 if TYPE_CHECKING:
@@ -43,7 +41,7 @@ def retrain(
     """
     from round_manager.services.training import retrain as retrain_task
 
-    with app.services() as context, ProgressBar() as progress, _interrupt_on_sigterm(), _busy_exit_code(token):
+    with app.services() as context, ProgressBar() as progress, interrupted_by_sigterm(), _busy_exit_code(token):
         done = retrain_task(
             context,
             app.actor,
@@ -90,19 +88,6 @@ def cancel(app: Application, task: str) -> None:
     if job.finished_at:
         text = f"the training had already ended: {job.reason}"
     show({"task": task, "job": job.id, "state": job.state.value, "host": job.host, "pid": job.pid}, text)
-
-
-@contextmanager
-def _interrupt_on_sigterm() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that the end of the job is recorded."""
-    if current_thread() is not main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager

@@ -30,6 +30,19 @@ def stopped_by_signals() -> Iterator[threading.Event]:
             signal.signal(one, handler)
 
 
+@contextmanager
+def interrupted_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that the end of the job is recorded."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 class ProgressBar:
     """The progress of one job, which restarts for each stage."""
 

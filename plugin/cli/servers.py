@@ -32,6 +32,8 @@ MOST_WEB_PROCESSES = 4
 # Openings of a task wait for each other in the database. If each kept a thread and a connection while it waits, none
 # would be left for requests that need not wait.
 OPENINGS = r"/hits/[^/]+"
+# Submitted models are larger than what fits into memory.
+UPLOADS = r"/data/[^/]+/submissions"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -200,4 +202,5 @@ def serve(app: Application, host: str, port: int, workers: int | None, sync_ever
     problem = frame_problem(app.settings)
     if problem:
         click.echo(f"warning: {problem}", err=True)
-    serve_processes(begin, listening, Workers("outfox-web", workers, WEB_THREADS, grace, one_by_one=OPENINGS))
+    web = Workers("outfox-web", workers, WEB_THREADS, grace, one_by_one=OPENINGS, streamed=UPLOADS)
+    serve_processes(begin, listening, web)

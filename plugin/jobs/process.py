@@ -29,6 +29,11 @@ def local_command(request: JobRequest, options: Sequence[str] = ()) -> list[str]
     return [sys.executable, "-P", "-c", PROGRAM, *options, *job_arguments(request)]
 
 
+def submissions_command(request: JobRequest, options: Sequence[str] = ()) -> list[str]:
+    """Return the command that evaluates the submitted models of a task."""
+    return [sys.executable, "-P", "-c", PROGRAM, *options, "submissions", "run", request.task, "--token", request.token]
+
+
 def outcome_of(code: int | None, *, was_stopped: bool) -> JobOutcome:
     """Return how a process ended by its exit code, which is negative for a signal and None while it runs."""
     if code is None:

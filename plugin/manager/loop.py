@@ -22,6 +22,7 @@ from plugin.manager.crowd_steps import Expire, Plan, Post, Reconcile, SendPaymen
 from plugin.manager.intake_steps import Approve, Collect, Follow, Push, Qualify, Read, Sweep
 from plugin.manager.round_steps import Decide, Freeze, Move, Open, Train
 from plugin.manager.step import NOTHING, ManagerContext, Step, StepResult
+from plugin.manager.submission_steps import EvaluateSubmissions
 from round_manager.database.store import process_lock
 from round_manager.errors import RoundManagerError
 from round_manager.models import ManagerStep
@@ -54,6 +55,7 @@ STEPS: tuple[Step, ...] = (
     Open(),
     Follow(),
     Push(),
+    EvaluateSubmissions(),
 )
 STEP_NAMES = tuple(step.name for step in STEPS)
 

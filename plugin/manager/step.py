@@ -15,6 +15,7 @@ from round_manager.labelstudio.push import PushResult
 from round_manager.services.context import Actor, ConnectedCrowd, ServiceContext
 from round_manager.services.label_studio import TaskSync
 from round_manager.services.model_versions import ModelDeployment
+from round_manager.services.submission_supervisor import SubmissionSupervisor
 from round_manager.services.training_supervisor import TrainingSupervisor
 
 
@@ -74,6 +75,7 @@ class ManagerContext:
     archives: Callable[[], Archives]
     models: Callable[[], ModelDeployment]
     trainings: TrainingSupervisor
+    submissions: SubmissionSupervisor
     check_pages: Callable[[], bool]
     check_backend: Callable[[str, int], None]
     last_round: int | None = None

@@ -27,6 +27,7 @@ from plugin.web.data_routes import data_pages
 from plugin.web.inquiries import inquiry_routes
 from plugin.web.language import add_languages
 from plugin.web.leaderboard.routes import leaderboard_pages
+from plugin.web.submission_routes import submission_routes
 from plugin.web.work.access import MarketSite, PageLimits, PageTokens
 from plugin.web.work.page import AcceptanceCheck, HitPages, PackCache
 from plugin.web.work.routes import PageCalls, work_blueprint
@@ -218,6 +219,7 @@ class ServeProcess:
                 work_pages(application),
                 data_pages(settings, store, clock),
                 leaderboard_pages(settings, store, clock),
+                submission_routes(store, clock, application.submitted_files(), settings.archives_location),
                 inquiries,
             ),
             proxies=settings.web_proxies,

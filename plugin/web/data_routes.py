@@ -36,7 +36,7 @@ def data_blueprint(files: DataFiles) -> Blueprint:
     blueprint = Blueprint("data", __name__)
 
     def listing(task: str) -> Response:
-        found = files.read_task(task, _token())
+        found = files.read_task(task, data_token())
         release = files.take_slot()
         try:
             body = json.dumps(files.listing(found), indent=1, ensure_ascii=False).encode()
@@ -48,7 +48,7 @@ def data_blueprint(files: DataFiles) -> Blueprint:
         return response
 
     def file(task: str, number: int, name: str) -> Response:
-        found = files.read_task(task, _token())
+        found = files.read_task(task, data_token())
         release = files.take_slot()
         try:
             # Sending it takes no thread while the client is slow, so the slot is not kept for that.
@@ -73,7 +73,8 @@ def data_blueprint(files: DataFiles) -> Blueprint:
     return blueprint
 
 
-def _token() -> str:
+def data_token() -> str:
+    """Return the token of the request's header or address; empty if it has none."""
     return bearer_token(request.headers.get("Authorization", "")) or request.args.get("token", "")
 
 
@@ -96,11 +97,7 @@ def _file_response(file: DataFile) -> Response:
 
 
 def _errors(blueprint: Blueprint) -> None:
-    @blueprint.errorhandler(DataRefused)
-    def refused(error: DataRefused) -> Response:
-        response = _error_response(ApiError.of(401, error))
-        response.headers["WWW-Authenticate"] = 'Bearer realm="outfox data"'
-        return response
+    blueprint.register_error_handler(DataRefused, refused_response)
 
     @blueprint.errorhandler(DataFileNotFound)
     def missing(error: DataFileNotFound) -> Response:
@@ -127,6 +124,13 @@ def _errors(blueprint: Blueprint) -> None:
     @blueprint.errorhandler(HTTPException)
     def odd(error: HTTPException) -> Response:
         return error_response(ApiError.of_http(error))
+
+
+def refused_response(error: DataRefused) -> Response:
+    """Return the response to a client without a valid token."""
+    response = _error_response(ApiError.of(401, error))
+    response.headers["WWW-Authenticate"] = 'Bearer realm="outfox data"'
+    return response
 
 
 def _error_response(error: ApiError) -> Response:

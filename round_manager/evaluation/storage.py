@@ -52,6 +52,9 @@ class Files(Protocol):
     def local(self, key: str) -> Iterator[Path | None]:
         """Yield the path of the file on this machine; None if there is no such file."""
 
+    def remove(self, key: str) -> None:
+        """Remove a file, if there is one."""
+
     def keys(self) -> list[str]:
         """Return the names of all files, sorted."""
 
@@ -137,6 +140,12 @@ class EvaluationStore:
         with self._files.local(f"{UPLOADS}/{upload}/{name}") as path:
             yield path
 
+    def remove_model(self, model: str) -> None:
+        """Remove the description of a model, and its results and answers on every data set."""
+        for key in self.keys():
+            if key == f"{MODELS}/{model}.json" or key.split("/")[1:2] == [model]:
+                self._files.remove(key)
+
     def keys(self) -> list[str]:
         """Return the names of all files, sorted."""
         return self._files.keys()
@@ -199,6 +208,12 @@ class FolderFiles:
     def local(self, key: str) -> Iterator[Path | None]:
         path = self._root / key
         yield path if path.is_file() else None
+
+    def remove(self, key: str) -> None:
+        try:
+            (self._root / key).unlink(missing_ok=True)
+        except OSError as error:
+            raise ArchiveError(f"cannot remove {self._root / key}: {error.strerror}; check permissions") from error
 
     def keys(self) -> list[str]:
         found = (path for path in self._root.rglob("*") if path.is_file() and not path.name.startswith("."))
@@ -265,6 +280,10 @@ class BucketFiles:
                 if key in there:
                     self._bucket.download(key, path, LARGEST_ANSWERS)
             yield path if path.is_file() else None
+
+    def remove(self, key: str) -> None:
+        with bucket_errors():
+            self._bucket.remove(key)
 
     def keys(self) -> list[str]:
         with bucket_errors():

@@ -36,7 +36,8 @@ RECIPE_CHARS = 12
 class Candidate:
     """A model to evaluate: its id, which follows from its content, the name people use, and how to open it.
 
-    `predictions` is a file with its answers, for models that are not here.
+    `predictions` is a file with its answers, for models that are not here. A model that a researcher `submitted` is
+    marked as such wherever its results are.
     """
 
     id: str
@@ -44,10 +45,12 @@ class Candidate:
     kind: str
     source: ModelSource | None = None
     predictions: str = ""
+    submitted: bool = False
 
     def as_data(self) -> dict[str, Any]:
         """Return what is stored about the model; no path of this machine."""
-        return {"id": self.id, "name": self.name, "kind": self.kind}
+        mark = {"submitted": True} if self.submitted else {}
+        return {"id": self.id, "name": self.name, "kind": self.kind, **mark}
 
 
 @dataclass(frozen=True)
@@ -216,6 +219,11 @@ class _Performance:
             wanted = speed.spaced_indices(self._work.data.row_count, speed.ROWS)
             self._sample = [row.fields for place, row in enumerate(self._work.data.read()) if place in wanted]
         return self._sample
+
+
+def close_models() -> None:
+    """Close the model that was opened last; one in a sandbox keeps a process until then."""
+    _opened.cache_clear()
 
 
 @lru_cache(maxsize=1)

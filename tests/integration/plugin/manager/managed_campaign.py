@@ -38,6 +38,7 @@ from round_manager.models import (
 )
 from round_manager.services.context import Actor, ConnectedCrowd, Role, ServiceContext
 from round_manager.services.model_versions import ModelDeployment, register_versions
+from round_manager.services.submission_supervisor import SubmissionSupervisor
 from round_manager.services.training_supervisor import TrainingSupervisor
 from round_manager.tasks.rounds import list_rounds, pinned_versions
 from round_manager.tasks.tasks import find_task
@@ -147,6 +148,7 @@ class ManagedCampaign(Campaign):
             "archives": lambda: open_archives(str(self.archives)),
             "models": lambda: ModelDeployment(self.registry, "models", load_fixed, 5.0),
             "trainings": self._trainings,
+            "submissions": SubmissionSupervisor(self.manager_services, FakeRunner(self)),
             "check_pages": self.check_pages,
             "check_backend": self.check_backend,
             "last_round": self.last_round,
