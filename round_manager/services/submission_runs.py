@@ -219,6 +219,8 @@ def _open_data(data: DataSets, names: Sequence[str]) -> list[DataSet]:
     hidden = [one.name for one in chosen if one.hidden]
     if hidden:
         raise DataSetNotFound(f"{', '.join(hidden)} is hidden, so it cannot be predicted; submit the model")
+    if not chosen:
+        raise DataSetNotFound(f"{data.spec.name} has no frozen round to predict yet; submit again later")
     return chosen
 
 

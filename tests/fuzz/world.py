@@ -13,6 +13,7 @@ from mturk.marketplace.app import marketplace_app
 from mturk.marketplace.market import open_market
 from plugin.web.app import front_page, web_app, work_pages
 from plugin.web.data_routes import data_pages
+from plugin.web.submission_routes import submission_routes
 from plugin.web.work.access import PageLimits
 from plugin.wiring import Application
 from round_manager.archive.storage import open_archives
@@ -83,6 +84,7 @@ def _world(site: WorkSite, market: MarketWorld, home: Path, log: LogWatch) -> Wo
         front_page(store),
         work_pages(application, PageLimits(lambda: float(next(seconds)))),
         data_pages(site.settings, store, clock),
+        submission_routes(store, clock, application.submitted_files(), site.settings.archives_location),
     )
     web = web_app(store, application.attempt_intake(), [SECRET], pages=pages)
     site.web.exchange(web)

@@ -21,6 +21,7 @@ from plugin.web.app import ServeProcess, front_page, web_app, work_pages
 from plugin.web.data_routes import data_pages
 from plugin.web.inquiries import inquiry_routes
 from plugin.web.leaderboard.routes import leaderboard_pages
+from plugin.web.submission_routes import submission_routes
 from plugin.wiring import Application
 from round_manager.database.store import Store
 from round_manager.evaluation.figures import read_figures
@@ -30,6 +31,7 @@ from round_manager.services.board_snapshots import take_snapshot
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.data_access import create_token
 from round_manager.services.leaderboards import default_board
+from round_manager.services.submissions import Limits, allow_submissions
 from tests.campaign import start_campaign
 from tests.campaign.base import built_in_pack
 from tests.conftest import Outfox
@@ -64,6 +66,7 @@ def test_the_web_app(site: WorkSite, outfox: Outfox, monkeypatch: pytest.MonkeyP
         work_pages(application),
         data_pages(site.settings, door, site.campaign.clock),
         leaderboard_pages(site.settings, door, site.campaign.clock),
+        submission_routes(door, site.campaign.clock, application.submitted_files(), site.settings.archives_location),
         inquiry_routes(door, site.campaign.clock, site.campaign.crowd.name, site.settings.crowd_key_secret),
     )
     app = web_app(door, application.attempt_intake(), [SECRET], pages=pages)
@@ -244,6 +247,23 @@ def read_data(site: WorkSite, outfox: Outfox) -> None:
     for name in ("manifest.json", "votes.jsonl", "examples.parquet", "examples.csv", "nothing"):
         get(f"{TASK}/rounds/1/{name}")
     get(f"{TASK}/rounds/9/votes.jsonl")
+    submit_models(site)
+
+
+def submit_models(site: WorkSite) -> None:
+    context = ServiceContext(site.campaign.store, site.campaign.clock)
+    allow_submissions(context, Actor("ada"), TASK, Limits())
+    token = create_token(context, Actor("ada"), TASK, days=1).secret
+    base, allowed = f"{site.web.url}/data/{TASK}/submissions", {"Authorization": f"Bearer {token}"}
+    csv = {"Content-Type": "text/csv", **allowed}
+    for query, headers in (("name=mine", csv), ("name=mine", csv), ("name=", csv), ("url=http://x", csv), ("", {})):
+        requests.post(f"{base}?{query}", b"id,prediction\n", headers=headers, timeout=PATIENCE)
+    listed = requests.get(base, headers=allowed, timeout=PATIENCE).json()
+    own = f"{base}/{listed['submissions'][0]['id']}"
+    requests.get(own, headers=allowed, timeout=PATIENCE)
+    for _ in range(3):
+        requests.delete(own, headers=allowed, timeout=PATIENCE)
+    requests.get(own, headers=allowed, timeout=PATIENCE)
 
 
 def read_leaderboard(site: WorkSite, outfox: Outfox) -> None:
