@@ -247,10 +247,7 @@ class Application:
         from plugin.jobs.local import LocalJobRunner
         from plugin.jobs.process import submissions_command
 
-        def log_file(request: "JobRequest") -> "Path":
-            return self.settings.make_home() / f"{request.kind}-{request.task}.log"
-
-        return LocalJobRunner(os.environ, log_file, lambda request: submissions_command(request, arguments))
+        return LocalJobRunner(os.environ, self._job_log, lambda request: submissions_command(request, arguments))
 
     def submitted_files(self) -> "SubmittedFiles":
         """Return the folder of models that researchers submit."""

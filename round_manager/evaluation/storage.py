@@ -143,7 +143,7 @@ class EvaluationStore:
     def remove_model(self, model: str) -> None:
         """Remove the description of a model, and its results and answers on every data set."""
         for key in self.keys():
-            if key == f"{MODELS}/{model}.json" or key.split("/")[1:2] == [model]:
+            if key in (f"{MODELS}/{model}.json", f"{MODELS}/{model}.md") or key.split("/")[1:2] == [model]:
                 self._files.remove(key)
 
     def keys(self) -> list[str]:

@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from common.errors import Hint
 from common.zip_files import EntryReader, EntryRefused, ZipLimits, check_path, read_zip
 from ml_backend.errors import BackendError
+from ml_backend.manifest import CARD
 from ml_backend.manifest import FILE as VERSION
 from ml_backend.targets.foreign import ForeignModel, inspect_folder
 from round_manager.errors import SubmissionInvalid, SubmissionTooLarge
@@ -103,8 +104,13 @@ def too_large(most_bytes: int) -> SubmissionTooLarge:
     return SubmissionTooLarge(f"a submission may have {most_bytes:,} bytes; save the model in half precision")
 
 
-def unpack_model(received: Received, spec: TaskSpec, labels: Mapping[str, str], most_bytes: int) -> Received:
-    """Replace the zip of a model with its files, check them without opening the model, and return their size too."""
+def unpack_model(
+    received: Received, spec: TaskSpec, labels: Mapping[str, str], most_bytes: int, *, keep_card: bool
+) -> Received:
+    """Replace the zip of a model with its files, check them without opening the model, and return their size too.
+
+    The card of a model is published with its figures, and often names its authors.
+    """
     folder = received.file.parent / MODEL
     limits = ZipLimits(MOST_ENTRIES, most_bytes, most_bytes)
     folder.mkdir()
@@ -117,6 +123,8 @@ def unpack_model(received: Received, spec: TaskSpec, labels: Mapping[str, str], 
         text = f"{_name(error.name)} {error.text}"
         raise SubmissionInvalid(f"{text}; send a zip of the model's folder", hint=MODEL_HINT) from error
     _flatten(folder)
+    if not keep_card:
+        (folder / CARD).unlink(missing_ok=True)
     check_model(folder, spec, labels)
     received.file.unlink()
     return replace(received, size=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))

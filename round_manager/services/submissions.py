@@ -183,7 +183,7 @@ def submit(
         if known is not None:
             return known
         if KINDS[order.form] == MODEL:
-            received = unpack_model(received, spec, order.labels, terms.file_bytes)
+            received = unpack_model(received, spec, order.labels, terms.file_bytes, keep_card=order.is_named)
         else:
             received = name_predictions(received, order.form)
         return _store(context, files, token, order, received, sha256)

@@ -75,8 +75,12 @@ def results(site: Submitting) -> set[str]:
 
 
 @pytest.mark.usefixtures("sandbox")
-def test_a_submitted_model_is_evaluated_in_the_sandbox_and_on_the_leaderboard(site: Submitting, model: Path) -> None:
-    key = site.submitted(zipped(model, "tiny/"), ZIP, name="tiny", visibility="named")
+def test_a_submitted_model_is_evaluated_in_the_sandbox_and_on_the_leaderboard(
+    site: Submitting, model: Path, tmp_path: Path
+) -> None:
+    with_card = Path(shutil.copytree(model, tmp_path / "tiny"))
+    (with_card / "README.md").write_text("By Ada.")
+    key = site.submitted(zipped(with_card, "tiny/"), ZIP, name="tiny", visibility="named")
     assert site.ask("GET", f"/{key}").json["position"] == 1  # type: ignore[index]
     ended = site.ended()
     assert ended.row.state is SubmissionState.SUCCEEDED, ended.row.message
@@ -89,6 +93,9 @@ def test_a_submitted_model_is_evaluated_in_the_sandbox_and_on_the_leaderboard(si
     assert set(frame["model"]) == {"tiny"}
     about = json.loads((site.archives / TASK / "evaluations/models" / f"{ended.row.model_id}.json").read_text())
     assert about["submitted"] is True
+    assert results(site) > {"answers.parquet", f"{ended.row.model_id}.md"}
+    assert site.ask("DELETE", f"/{key}").status_code == 204
+    assert results(site) == set()
     assert site.run() is None
 
 
@@ -304,12 +311,12 @@ def test_a_submission_is_cancelled_and_removed(site: Submitting) -> None:
     assert site.submit(b"id,prediction\na,positive\n").status_code == 201, "it can be submitted again"
 
 
-@pytest.mark.usefixtures("sandbox")
-def test_a_removed_submission_leaves_no_results(site: Submitting) -> None:
-    key = site.submitted(predictions(right(site)))
-    assert site.ended().row.state is SubmissionState.SUCCEEDED
-    assert site.ask("DELETE", f"/{key}").status_code == 204
-    assert results(site) == set()
+def test_the_card_of_an_anonymous_model_is_not_kept(site: Submitting, model: Path, tmp_path: Path) -> None:
+    with_card = Path(shutil.copytree(model, tmp_path / "tiny"))
+    (with_card / "README.md").write_text("By Ada.")
+    key = site.submitted(zipped(with_card), ZIP)
+    assert "model.onnx" in {path.name for path in (site.folder / "submissions" / TASK / key / "model").iterdir()}
+    assert not [*(site.folder / "submissions").rglob("README.md")]
 
 
 @pytest.mark.usefixtures("sandbox")
