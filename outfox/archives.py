@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 from outfox.arguments import checked_folder, missing, reason
 from outfox.errors import DataCorrupt, DataNotFound, DataUnreadable
+from outfox.evaluation_records import NAME as RECORD
+from outfox.evaluation_records import read_record
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -47,6 +49,10 @@ class RoundFiles(ABC):
         """Return a table's Parquet file on this machine; with `verify`, only if it has the manifest's hash."""
 
     @abstractmethod
+    def record(self) -> dict[str, Any] | None:
+        """Return the record of evaluations in the archive's folder; None if there is none."""
+
+    @abstractmethod
     def remedy(self, *, verify: bool) -> str:
         """Say what to do about a file that cannot be used, depending on whether its hash was compared."""
 
@@ -77,6 +83,16 @@ class LocalRound(RoundFiles):
         if not matches:
             raise DataCorrupt(f"{path} was changed (its SHA-256 differs); {COPY_AGAIN}")
         return path
+
+    def record(self) -> dict[str, Any] | None:
+        path = self.folder / RECORD
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DataUnreadable(f"cannot read {path}{reason(error)}; {COPY_AGAIN}") from error
+        return read_record(content, str(path), self.manifest["sha256"], COPY_AGAIN)
 
     def remedy(self, *, verify: bool) -> str:
         return COPY_AGAIN

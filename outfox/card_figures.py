@@ -1,10 +1,22 @@
 """The figures and the known limits of a data card, computed from the rows and from what the archives state."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pandas as pd
 
-from outfox.card_facts import NOT_STATED, CardFacts, RoundCard, at, counts, number_at, percent, text_at
+from outfox.card_facts import (
+    NOT_STATED,
+    CardFacts,
+    RoundCard,
+    at,
+    counts,
+    known,
+    list_at,
+    number_at,
+    percent,
+    text_at,
+)  # fmt: skip
 from outfox.markdown import code, escaped, table
 
 # The statuses of examples that no split has; unconfirmed ones are not in the archive.
@@ -33,6 +45,18 @@ def figures(facts: CardFacts) -> Iterator[str]:
         for split, part in facts.rows.groupby("split", sort=True)
     ]
     yield table(("split", "examples", "fooled the target", *(code(label) for label in columns)), rows)
+    measured = [_model_figures(one, row) for one in facts.rounds for row in list_at(one.facts, "evaluations")]
+    if measured:
+        yield "\nModels on the held-out examples of the archives, in points, with 95 % bootstrap intervals:\n\n"
+        yield table(("round", "model", "rows", "metric", "points"), measured)
+
+
+def _model_figures(one: RoundCard, row: Any) -> list[str]:
+    interval = [number for number in (at(row, "low"), at(row, "high")) if isinstance(number, int | float)]
+    ends = f" ({interval[0]:.1f} to {interval[1]:.1f})" if len(interval) == 2 else ""
+    value = at(row, "value")
+    points = f"{value:.1f}{ends}" if isinstance(value, int | float) else NOT_STATED
+    return [str(one.number), code(text_at(row, "model")), known(number_at(row, "n")), text_at(row, "metric"), points]
 
 
 def _round_figures(one: RoundCard) -> list[str]:

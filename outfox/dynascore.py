@@ -11,17 +11,22 @@ These are the definitions of Dynabench's Dynaboard. Models with equal performanc
 does not depend on the order of the rows. An axis that has the same value for all models, or no value, is not used.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from outfox.arguments import quoted
 from outfox.errors import InvalidArgument
+
+# pandas takes a while to import, and a program that only reads stored evaluations does not need it.
+if TYPE_CHECKING:
+    import pandas as pd
 
 PERFORMANCE = "performance"
 DATA_WEIGHT = 5.0
@@ -117,6 +122,8 @@ def dynascore(
 
 def wide_table(results: pd.DataFrame, axes: Mapping[str, Axis] = AXES) -> pd.DataFrame:
     """Return a table with a row per model and columns (axis, data), from the frame that `outfox.evaluate` returns."""
+    import pandas as pd
+
     if not isinstance(results, pd.DataFrame):
         raise InvalidArgument(f"`results` must be the DataFrame that `outfox.evaluate` returns, not {quoted(results)}")
     if isinstance(results.columns, pd.MultiIndex):
@@ -169,6 +176,8 @@ def compute(
 
 def as_frame(found: Dynascore) -> pd.DataFrame:
     """Return the ranking as `dynascore` does."""
+    import pandas as pd
+
     order = [*found.ranks, *(name for name in found.averages.index if name not in found.ranks)]
     nearest: dict[str, Swap] = {}
     for swap in sorted(found.swaps, key=lambda swap: abs(swap.change)):
@@ -252,6 +261,8 @@ def _without(found: Dynascore, problem: str) -> Dynascore:
 
 def _table(values: pd.DataFrame, axes: Mapping[str, Axis]) -> pd.DataFrame:
     """Return the table with the axes that are known, models by name, and no value that is not a number."""
+    import pandas as pd
+
     if not isinstance(values.columns, pd.MultiIndex) or values.columns.nlevels != 2:
         raise InvalidArgument("the table must have a row per model and columns (axis, data)")
     if values.index.has_duplicates or values.columns.has_duplicates:
@@ -280,6 +291,8 @@ def _incomplete(table: pd.DataFrame, axes: Sequence[str]) -> dict[str, str]:
 
 def _averages(table: pd.DataFrame, axes: Sequence[str], by_data: Mapping[str, float]) -> pd.DataFrame:
     """Return each model's mean of each axis over the data sets; NaN where a value is missing."""
+    import pandas as pd
+
     averages = {}
     for axis in axes:
         part = table[axis]
@@ -300,4 +313,6 @@ def _checked(argument: str, given: Mapping[str, float], known: Sequence[str] | M
 
 
 def _floats(values: Sequence[float | None]) -> Any:
+    import pandas as pd
+
     return pd.array(values, dtype="Float64")

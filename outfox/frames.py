@@ -4,8 +4,9 @@ import base64
 import json
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -15,6 +16,7 @@ from pyarrow import parquet
 from outfox.archives import RoundFiles, round_facts
 from outfox.arguments import quoted
 from outfox.errors import DataCorrupt, DataNotFound
+from outfox.evaluation_records import headlines
 
 # The key of DataFrame.attrs under which a frame keeps what an export needs to know.
 ATTRS = "outfox"
@@ -127,7 +129,15 @@ def _schema_as_text(schemas: Sequence[pa.Schema]) -> dict[str, str]:
 
 def _rounds_as_text(rounds: Sequence[RoundFiles]) -> dict[str, str]:
     """Return what data cards say about the rounds as text, which pandas copies at no cost with every new frame."""
-    return {"rounds": json.dumps([round_facts(one.manifest) for one in rounds])}
+    return {"rounds": json.dumps([{**round_facts(one.manifest), "evaluations": _headlines(one)} for one in rounds])}
+
+
+def _headlines(one: RoundFiles) -> list[dict[str, Any]]:
+    """Return the figures of models for a data card; examples can be read without them."""
+    with suppress(DataCorrupt):
+        record = one.record()
+        return headlines(record) if record else []
+    return []
 
 
 def schema_from_text(text: str) -> pa.Schema:

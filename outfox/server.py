@@ -7,7 +7,7 @@ does neither (it retries until the first byte of an answer, and does not read th
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +20,8 @@ from outfox.archives import MANIFEST, RoundFiles, read_manifest, sha256_of
 from outfox.arguments import checked_token, checked_url, one_line
 from outfox.cache import FileCache
 from outfox.errors import AccessDenied, DataCorrupt, ServerError, ServerUnavailable, TransferCorrupt
+from outfox.evaluation_records import NAME as RECORD
+from outfox.evaluation_records import read_record
 
 # Seconds between attempts.
 BACKOFF = (0.5, 1.0, 2.0, 4.0)
@@ -39,6 +41,15 @@ class RemoteRound(RoundFiles):
 
     server: "ArchiveServer"
     base: str
+    # The hash and size of the record of evaluations, which changes; nothing if there is none.
+    listed_record: Mapping[str, Any]
+
+    def record(self) -> dict[str, Any] | None:
+        if not self.listed_record:
+            return None
+        address = f"{self.base}/{RECORD}"
+        path = self.server.download(address, str(self.listed_record.get("sha256")), verify=True)
+        return read_record(path.read_bytes(), address, self.manifest["sha256"], REPORT)
 
     def file(self, table: str, *, verify: bool) -> Path:
         name = f"{table}.parquet"
@@ -81,7 +92,8 @@ class ArchiveServer:
         manifest = read_manifest(file, REPORT, f"{base}/{MANIFEST}")
         if (manifest["task"], manifest["round"]) != (task, number):
             raise DataCorrupt(f"{base}/{MANIFEST} belongs to another round; {REPORT}")
-        return RemoteRound(manifest, self, base)
+        listed = entry.get("evaluations")
+        return RemoteRound(manifest, self, base, listed if isinstance(listed, dict) else {})
 
     def content(self, path: str) -> bytes:
         """Return the content at a path of the server, without the cache."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from outfox.archives import ArchiveFolder
 from outfox.arguments import checked_task
 from outfox.errors import DataCorrupt, DataNotFound, DataUnreadable, InvalidArgument
 
@@ -31,8 +32,15 @@ def stored_evaluations(task: Any, path: Any) -> "pd.DataFrame":
     name = checked_task(task)
     if not isinstance(path, str | Path) or not str(path):
         raise InvalidArgument("`path` must be a folder of archives")
-    folder = evaluations_folder(name, Path(path))
-    rows = list(_rows(folder))
+    recorded = list(_recorded(name, Path(path)))
+    try:
+        rows = list(_rows(evaluations_folder(name, Path(path))))
+    except DataNotFound:
+        if not recorded:
+            raise
+        rows = []
+    stored = {(row["model_id"], row["data"], row["axis"]) for row in rows}
+    rows += [row for row in recorded if (row["model_id"], row["data"], row["axis"]) not in stored]
     rows += worst_rounds(rows)
     frame = tidy(rows)
     frame.attrs[ATTRS] = {"task": name, "path": str(path)}
@@ -45,6 +53,13 @@ def evaluations_folder(task: str, path: Path) -> Path:
         if folder.is_dir():
             return folder
     raise DataNotFound(f"there are no evaluations of {task} at {path}; `outfox evaluate {task} MODEL` makes them")
+
+
+def _recorded(task: str, path: Path) -> Iterator[Row]:
+    """Yield the figures that archives have, such as those of trainings."""
+    for one in ArchiveFolder(path).archives(task).values():
+        record = one().record()
+        yield from record["results"] if record else ()
 
 
 def tidy(rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":

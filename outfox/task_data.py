@@ -13,6 +13,7 @@ from outfox.errors import InvalidArgument
 from outfox.exports import checked_target, export_frame
 from outfox.frames import read_chunks, read_table, values_of
 from outfox.round_metrics import round_metrics
+from outfox.stored_evaluations import tidy
 
 # The columns of `models` that contain JSON.
 MODEL_JSON = ("files", "data", "settings", "metrics")
@@ -67,6 +68,19 @@ class TaskData:
             for name in MODEL_JSON:
                 frame[name] = [json.loads(text) for text in frame[name]]
         return frame
+
+    def evaluations(self) -> pd.DataFrame:
+        """Return the figures of models on the rounds' held-out rows that the archives have, as `outfox.evaluate` does.
+
+        They are measured after a round was frozen, so archives of the same round can have more of them later.
+        """
+        records = (one.record() for one in self._rounds)
+        return tidy(row for record in records if record for row in record["results"])
+
+    def model_card(self) -> str:
+        """Return the card of the newest model that the last round's archive has (Markdown); empty if it has none."""
+        record = self._rounds[-1].record()
+        return str(record["model_card"].get("text", "")) if record else ""
 
     def metrics(self) -> pd.DataFrame:
         """Return how often the models were fooled: one row per round, with 95 % Wilson intervals.

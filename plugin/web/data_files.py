@@ -1,5 +1,6 @@
 """The files of frozen rounds, for clients that may read them; a few at a time."""
 
+import hashlib
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from common.clock import Clock
+from outfox.evaluation_records import NAME as RECORD
 from outfox.table_files import FileEntry
 from plugin.errors import PluginError
 from round_manager.archive.csv_cache import CsvCache
@@ -92,15 +94,17 @@ class DataFiles:
         if number not in task.rounds:
             there = ", ".join(map(str, task.rounds)) or "none"
             raise DataFileNotFound(f"round {number} of {task.name} is not frozen; the frozen rounds are: {there}")
-        if name != FILE and not NAME.fullmatch(name):
+        if name not in (FILE, RECORD) and not NAME.fullmatch(name):
             raise DataFileNotFound(f"there is no such file; /data/{task.name} lists the files")
         round = task.rounds[number]
         archive, manifest = self._opened(str(round.archive_uri), str(round.archive_sha256))
         if _is_hidden(manifest):
             raise DataFileNotFound(f"the rows of round {number} of {task.name} are hidden; the leaderboard scores it")
-        if name == FILE:
-            content = manifest.written()
-            entry = FileEntry(manifest.sha256, len(content), 1)
+        if name in (FILE, RECORD):
+            content = manifest.written() if name == FILE else archive.small(RECORD)
+            if content is None:
+                raise DataFileNotFound(f"the archive of round {number} of {task.name} has no evaluations yet")
+            entry = _entry(content)
             return DataFile(name, entry, public, lambda start, stop: iter((content[start:stop],)))
         if name.endswith(".csv"):
             return self._csv(archive, manifest, name, public=public)
@@ -124,13 +128,17 @@ class DataFiles:
         about = {"round": round.number, "manifest": f"{base}/{FILE}", "manifest_sha256": round.archive_sha256}
         about["imported"] = round.is_imported
         try:
-            _, manifest = self._opened(str(round.archive_uri), str(round.archive_sha256))
+            archive, manifest = self._opened(str(round.archive_uri), str(round.archive_sha256))
+            record = archive.small(RECORD)
         except ArchiveError:
             # The other rounds can still be read.
             problem = "the archive cannot be read at the moment; contact the task's owner"
             return {**about, "files": {}, "problem": problem}
         if _is_hidden(manifest):
             return {"round": round.number, "manifest": None, "manifest_sha256": None, "files": {}, "problem": HIDDEN}
+        if record is not None:
+            entry = _entry(record)
+            about["evaluations"] = {"url": f"{base}/{RECORD}", "sha256": entry.sha256, "size": entry.size}
         files: dict[str, Any] = {name: asdict(entry) for name, entry in manifest.files.items()}
         for name in [name for name in files if name.endswith(".parquet")]:
             made = self._csv_cache.find(manifest.files[name])
@@ -142,6 +150,10 @@ class DataFiles:
 def _is_hidden(manifest: ArchiveManifest) -> bool:
     """Whether models are scored on the archive's rows and nobody may read them."""
     return bool(origin_of(manifest).get("hidden", False))
+
+
+def _entry(content: bytes) -> FileEntry:
+    return FileEntry(hashlib.sha256(content).hexdigest(), len(content), 1)
 
 
 def _open(uri: str, sha256: str) -> tuple[ArchiveSource, ArchiveManifest]:

@@ -27,6 +27,9 @@ class ArchiveSource(Protocol):
     def manifest(self) -> ArchiveManifest:
         """Return its manifest."""
 
+    def small(self, name: str) -> bytes | None:
+        """Return the content of a small file that the manifest does not name; None if there is none."""
+
     def pieces(self, name: str, entry: FileEntry, start: int, stop: int) -> Iterator[bytes]:
         """Yield a file's bytes from `start` up to `stop`; raise at once if the file is missing or changed."""
 
@@ -48,6 +51,15 @@ class FolderSource:
 
     def manifest(self) -> ArchiveManifest:
         return read_manifest(self._folder)
+
+    def small(self, name: str) -> bytes | None:
+        path = self._folder / name
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise ArchiveError(f"cannot read {path}: {error.strerror}; {REPAIR}") from error
 
     def pieces(self, name: str, entry: FileEntry, start: int, stop: int) -> Iterator[bytes]:
         return file_pieces(self._folder / name, entry.size, start, stop)
@@ -74,6 +86,11 @@ class BucketSource:
         if read is None:
             raise ArchiveNotFound(f"{where} is missing; {REPAIR}")
         return ArchiveManifest.read(read[0], where)
+
+    def small(self, name: str) -> bytes | None:
+        with bucket_errors():
+            read = self._bucket.read(name, MOST_BYTES)
+        return read[0] if read else None
 
     def pieces(self, name: str, entry: FileEntry, start: int, stop: int) -> Iterator[bytes]:
         with bucket_errors():

@@ -19,6 +19,8 @@ from typing import Protocol
 from ml_backend.artefact import UNFINISHED, flush, sweep
 from ml_backend.errors import BackendError
 from ml_backend.hashing import file_sha256
+from outfox.evaluation_records import MOST_BYTES as RECORD_BYTES
+from outfox.evaluation_records import NAME as RECORD
 from outfox.imports.placement import JOURNAL, PLACE, Placement
 from round_manager.archive.files import FILE, MOST_BYTES, ArchiveManifest, read_manifest
 from round_manager.errors import ArchiveConflict, ArchiveCorrupt, ArchiveError, ArchiveUnreachable
@@ -204,6 +206,9 @@ class BucketArchives:
                     for name, entry in manifest.files.items():
                         if self._bucket.etag(f"{prefix}{name}"):
                             self._bucket.download(f"{prefix}{name}", Path(folder) / name, entry.size)
+                    record = self._bucket.read(f"{prefix}{RECORD}", RECORD_BYTES)
+                    if record is not None:
+                        (Path(folder) / RECORD).write_bytes(record[0])
             yield Path(folder)
 
     def _manifest(self, key: str) -> ArchiveManifest | None:

@@ -15,6 +15,9 @@ from sqlalchemy.orm import Session
 
 from common.text import count
 from ml_backend.hashing import file_sha256, json_sha256
+from outfox.errors import DataCorrupt
+from outfox.evaluation_records import NAME as RECORD
+from outfox.evaluation_records import read_record
 from outfox.json_lines import json_lines
 from outfox.schemas import TEXT
 from outfox.table_files import FORMS
@@ -48,6 +51,9 @@ def verify(folder: Path, *, database: tuple[Session, Round] | None = None, state
     manifest = read_manifest(folder)
     checked, unchecked = ["hashes of all files"], list[str]()
     problems = list(_file_problems(folder, manifest))
+    if (folder / RECORD).is_file():
+        problems += _record_problems(folder, manifest)
+        checked.append("the record of evaluations")
     # Files that were changed cannot be trusted or may not be readable.
     spec = None if problems else _spec(manifest, problems)
     if spec is not None:
@@ -120,7 +126,7 @@ def _spec(manifest: ArchiveManifest, problems: list[str]) -> TaskSpec | None:
 
 
 def _file_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
-    there = {path.name for path in folder.iterdir() if path.name != FILE}
+    there = {path.name for path in folder.iterdir() if path.name not in (FILE, RECORD)}
     for name in sorted(there - manifest.files.keys()):
         yield f"{name} is not in the manifest; move it away"
     for name, entry in sorted(manifest.files.items()):
@@ -130,6 +136,14 @@ def _file_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
             yield f"{name} has changed (its SHA-256 differs); {REPAIR}"
     for name in sorted({f"{table}.{form}" for table in TABLES for form in FORMS} - manifest.files.keys()):
         yield f"{name} is not part of the archive; {REPAIR}"
+
+
+def _record_problems(folder: Path, manifest: ArchiveManifest) -> Iterator[str]:
+    """Yield what is wrong with the evaluations, which are not part of the archive."""
+    try:
+        read_record((folder / RECORD).read_bytes(), RECORD, manifest.sha256, "remove it; a training writes it again")
+    except DataCorrupt as error:
+        yield str(error)
 
 
 def _column_problems(folder: Path, columns: Columns) -> Iterator[str]:

@@ -42,6 +42,11 @@ class DataSet:
     hidden: bool = False
     left_out: int = 0
 
+    @property
+    def round(self) -> int:
+        """The number of the round; 0 for other data sets."""
+        return int(self.name.rpartition(" ")[2]) if self.kind == "round" else 0
+
     def read(self) -> Iterator[SeedRow]:
         """Yield the rows in their order."""
         return _read(self.kind, self.place, self.rows, self.spec, self.slices)

@@ -177,9 +177,12 @@ class EvaluationStore:
 
 def open_evaluations(place: str, task: str) -> EvaluationStore:
     """Return the evaluations of a task next to its archives, in a folder or at s3://bucket/prefix."""
-    if place.startswith(S3):
-        return EvaluationStore(BucketFiles(f"{place.rstrip('/')}/{task}/{EVALUATIONS}"))
-    return EvaluationStore(FolderFiles(Path(place).expanduser().resolve() / task / EVALUATIONS))
+    return EvaluationStore(open_files(f"{place.rstrip('/')}/{task}/{EVALUATIONS}"))
+
+
+def open_files(place: str) -> Files:
+    """Return the files of a folder, or below s3://bucket/prefix."""
+    return BucketFiles(place) if place.startswith(S3) else FolderFiles(Path(place).expanduser().resolve())
 
 
 class FolderFiles:

@@ -49,6 +49,7 @@ from round_manager.models import (
 from round_manager.novelty.decisions import duplicate_rule
 from round_manager.pseudonyms import NameLookup
 from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.evaluation_records import record_round
 from round_manager.services.imports import undo_interrupted_import
 from round_manager.tasks.rounds import collected, find_round, live_round
 from round_manager.tasks.tasks import find_task
@@ -138,6 +139,8 @@ def freeze_round(
                 before, row.archive_uri = {"archive": row.archive_uri}, where
                 after = {"archive": where}
                 note(session, MOVED, row, actor=who, reason=reason, now=now, of=row, before=before, after=after)
+    with store.read() as session:
+        record_round(context, session.get_one(Round, round.id), where)
     own = where if move else round.archive_uri or where
     moved = round.archive_uri not in (None, own)
     rows = {name.removesuffix(".parquet"): one.rows for name, one in manifest.files.items() if "parquet" in name}

@@ -21,6 +21,7 @@ from outfox.stored_evaluations import worst_rounds
 from round_manager.errors import ModelsAmbiguous
 from round_manager.evaluation.axes import AXES
 from round_manager.evaluation.data_sets import DataSet
+from round_manager.evaluation.records import keep_record, stored_rows
 from round_manager.evaluation.storage import EvaluationStore, open_evaluations
 from round_manager.evaluation.work import Candidate, Done, Work, missing_axes, perform, stored_result
 
@@ -41,6 +42,11 @@ class EvaluationOrder:
     axes: tuple[str, ...]
     place: str
     cache: Path
+
+    @property
+    def rounds(self) -> dict[int, str]:
+        """The archives of the rounds by their numbers."""
+        return {one.round: one.place for one in self.data if one.round}
 
 
 @dataclass(frozen=True)
@@ -113,6 +119,8 @@ def evaluate_models(
         for done in (run or _one_by_one)(work, total):
             total.complete(done, work)
         shown.finish()
+        for number, place in order.rounds.items():
+            keep_record(place, stored_rows(place, number))
     measured = sum(len(one.axes) for one in work)
     found = [
         (model, data, axis, stored_result(store, model.id, data, axis))

@@ -22,6 +22,7 @@ from round_manager.learning.training_jobs import TrainingHeartbeat
 from round_manager.learning.versions import check_fits, find_versions
 from round_manager.models import TrainingState, spec_of
 from round_manager.services.context import Actor, ServiceContext
+from round_manager.services.evaluation_records import record_rounds
 from round_manager.services.model_versions import Evaluator, MeasureMemory, ModelDeployment, register_versions
 from round_manager.tasks.rounds import pinned_versions
 from round_manager.tasks.tasks import find_task
@@ -189,6 +190,7 @@ class TrainingRun:
                 before={"versions": list(before)},
                 after=after,
             )
+        record_rounds(self.context, self.task)
         return RetrainingResult(self.task, self.data.last.number, version, before, state, decision, self.data)
 
     def _end(self, state: TrainingState, reason: str, *, retry: bool = False) -> None:

@@ -111,6 +111,8 @@ def test_a_second_run_measures_nothing_and_gives_the_same_figures(
 
 def test_the_client_reads_what_is_stored(evaluate: Evaluate, place: Path, model: Path) -> None:
     results = evaluate(f"tiny={model}")
+    archived = client.open(TASK, rounds=[1], path=place).evaluations()
+    assert len(archived) == sum(one["data"] == "round 1" and one["axis"] != "worst_round" for one in results)
     frame = client.evaluations(TASK, path=place)
     assert sorted(map(str, frame.to_dict("records"))) == sorted(
         str({column: one[column] for column in frame.columns}) for one in results

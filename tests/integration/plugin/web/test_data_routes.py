@@ -16,6 +16,8 @@ from plugin.web.middleware import WebMetrics, add_request_logging
 from round_manager.archive.csv_cache import CsvCache
 from round_manager.archive.storage import open_archives
 from round_manager.database.store import LazyStore, open_store
+from round_manager.evaluation.records import keep_record
+from round_manager.services.archives import verify_archive
 from round_manager.services.context import Actor, ServiceContext
 from round_manager.services.data_access import set_public
 from tests.campaign import start_closed
@@ -155,3 +157,33 @@ def test_csv_is_not_created_from_a_changed_file_in_a_bucket(site: Site, bucket: 
     s3_server.client.put_object(Bucket=BUCKET, Key=key, Body=other, Metadata=found["Metadata"])
     with client.get("/data/sentiment/rounds/1/votes.csv") as changed:
         assert (changed.status_code, json.loads(changed.data)["code"]) == (503, "archive_file_changed")
+
+
+ROW = {"model": "mine", "model_id": "hf-1", "data": "round 1", "slice": "", "axis": "performance", "metric": "accuracy",
+       "n": 5, "value": 80.0}  # fmt: skip
+EVALUATIONS = "/data/sentiment/rounds/1/evaluations.json"
+
+
+def test_evaluations_are_served_and_change_while_the_archive_stays(site: Site, tmp_path: Path) -> None:
+    client = site.frozen_at(str(tmp_path / "archives")).client()
+    archive = tmp_path / "archives" / "sentiment" / "round-1"
+    assert "evaluations" not in listed(client)
+    assert client.get(EVALUATIONS).status_code == 404
+    assert keep_record(str(archive), [ROW])
+    told = listed(client)["evaluations"]
+    with client.get(EVALUATIONS) as sent:
+        assert (sent.status_code, sent.data) == (200, (archive / "evaluations.json").read_bytes())
+        assert sent.get_etag()[0] == told["sha256"]
+    assert keep_record(str(archive), [{**ROW, "value": 90.0}])
+    with client.get(EVALUATIONS, headers={"If-None-Match": f'"{told["sha256"]}"'}) as changed:
+        assert changed.status_code == 200
+        assert json.loads(changed.text)["results"][0]["value"] == 90.0
+
+
+def test_evaluations_in_a_bucket_are_served_and_verified(site: Site, bucket: str) -> None:
+    client, archive = site.frozen_at(bucket).client(), f"{bucket}/sentiment/round-1"
+    assert keep_record(archive, [ROW])
+    with client.get(EVALUATIONS) as sent:
+        assert (sent.status_code, json.loads(sent.text)["results"][0]["value"]) == (200, 80.0)
+    found = verify_archive(archive).result
+    assert (found.problems, "the record of evaluations" in found.checked) == ((), True)

@@ -69,6 +69,9 @@ class OneFile:
     def manifest(self) -> ArchiveManifest:
         raise AssertionError("not used by these tests")
 
+    def small(self, name: str) -> bytes | None:
+        raise AssertionError("not used by these tests")
+
     def pieces(self, name: str, entry: FileEntry, start: int, stop: int) -> Iterator[bytes]:
         raise AssertionError("not used by these tests")
 
