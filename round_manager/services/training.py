@@ -173,6 +173,8 @@ class TrainingRun:
     def _finish(
         self, state: TrainingState, version: str, before: tuple[str, ...], decision: GuardDecision
     ) -> RetrainingResult:
+        # Before the end is recorded: a training that is killed here is run again.
+        record_rounds(self.context, self.task)
         reason, figures, now = decision.reason(), decision.record(), self.context.now()
         with self.context.store.write() as session:
             task = find_task(session, self.task)
@@ -190,7 +192,6 @@ class TrainingRun:
                 before={"versions": list(before)},
                 after=after,
             )
-        record_rounds(self.context, self.task)
         return RetrainingResult(self.task, self.data.last.number, version, before, state, decision, self.data)
 
     def _end(self, state: TrainingState, reason: str, *, retry: bool = False) -> None:

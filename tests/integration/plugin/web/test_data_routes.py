@@ -177,13 +177,13 @@ def test_evaluations_are_served_and_change_while_the_archive_stays(site: Site, t
     assert keep_record(str(archive), [{**ROW, "value": 90.0}])
     with client.get(EVALUATIONS, headers={"If-None-Match": f'"{told["sha256"]}"'}) as changed:
         assert changed.status_code == 200
-        assert json.loads(changed.text)["results"][0]["value"] == 90.0
+        assert json.loads(changed.data)["results"][0]["value"] == 90.0
 
 
 def test_evaluations_in_a_bucket_are_served_and_verified(site: Site, bucket: str) -> None:
     client, archive = site.frozen_at(bucket).client(), f"{bucket}/sentiment/round-1"
     assert keep_record(archive, [ROW])
     with client.get(EVALUATIONS) as sent:
-        assert (sent.status_code, json.loads(sent.text)["results"][0]["value"]) == (200, 80.0)
+        assert (sent.status_code, json.loads(sent.data)["results"][0]["value"]) == (200, 80.0)
     found = verify_archive(archive).result
     assert (found.problems, "the record of evaluations" in found.checked) == ((), True)
