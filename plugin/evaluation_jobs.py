@@ -22,8 +22,8 @@ from plugin.wiring import Application
 from round_manager.jobs import EVALUATION, JobOutcome, JobRequest, next_request
 
 if TYPE_CHECKING:
-    from plugin.jobs.ray import RayJobRunner
     from round_manager.evaluation.work import Done, Work
+    from round_manager.jobs import JobRunner
 
 POLL_SECONDS = 1.0
 SECONDS_BETWEEN_LINES = 2.0
@@ -36,9 +36,10 @@ class ClusterEvaluation:
     """Performs pieces of work as one job of the cluster; the same evaluation is found again while it runs."""
 
     app: Application
-    runner: "RayJobRunner"
+    runner: "JobRunner"
     task: str
     identity: str
+    poll_seconds: float = POLL_SECONDS
 
     def run(self, work: "Sequence[Work]", progress: Progress) -> "Iterator[Done]":
         """Yield what is done as soon as it is; stop the job if this process is interrupted."""
@@ -82,7 +83,7 @@ class ClusterEvaluation:
             shown = answered
             if status.outcome is JobOutcome.SUCCEEDED:
                 return
-            time.sleep(POLL_SECONDS)
+            time.sleep(self.poll_seconds)
 
     def _log(self, request: JobRequest) -> str:
         try:

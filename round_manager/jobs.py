@@ -63,7 +63,7 @@ class JobOutcome(enum.StrEnum):
     BUSY = "busy"  # another process was faster, and does the same work
     STOPPED = "stopped"
     FAILED = "failed"
-    LOST = "lost"  # its cluster does not answer any more, or has forgotten it
+    LOST = "lost"  # its cluster has stopped answering, or has forgotten it
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,9 @@ class JobRunner(Protocol):
 
     def stop(self, request: JobRequest) -> None:
         """Ask the job to end, and kill it where it does not."""
+
+    def log(self, request: JobRequest) -> str:
+        """Return what the job has printed."""
 
 
 def next_request(runner: JobRunner, kind: str, task: str, basis: str, mode: str | None = None) -> JobRequest:

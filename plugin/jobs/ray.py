@@ -30,7 +30,7 @@ class ClusterSettings:
     """What jobs get on the cluster.
 
     `namespace` distinguishes the jobs of this installation from those of others; `config` is the settings file on the
-    cluster's machines, if it is not the one that they use anyway; `environment` holds settings that are no secrets.
+    cluster's machines, if it is not the one that they use anyway; `environment` holds public settings.
     """
 
     namespace: str

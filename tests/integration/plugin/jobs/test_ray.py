@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from plugin.cli.doctor_checks import cluster_findings
 from plugin.errors import ClusterUnreachable
 from plugin.jobs.process import PROGRAM
 from plugin.jobs.ray import ClusterSettings, RayJobRunner
@@ -40,7 +41,7 @@ from tests.fakes.foreign_models import save_huggingface
 from tests.fakes.registry import eventually
 from tests.integration.outfox.conftest import archives  # noqa: F401 - pytest finds fixtures by their names here
 from tests.integration.round_manager.learning.trained_home import Home, home_of_its_own, home_trained_once  # noqa: F401 - fixtures
-from tests.ray_cluster import RayCluster
+from tests.ray_cluster import RayCluster, free_ports
 from tests.unit.ml_backend.conftest import tiny_base  # noqa: F401 - pytest finds fixtures by their names here
 
 pytestmark = pytest.mark.sqlite("what is tried here is processes")
@@ -213,6 +214,14 @@ def test_an_evaluation_on_the_cluster_gives_the_figures_of_this_machine(
     monkeypatch.setenv("OUTFOX_JOBS_ADDRESS", "http://127.0.0.1:9")
     again = outfox(*command)
     assert (again.code, json.loads(again.out)["results"]) == (0, json.loads(local.out)["results"])
+
+
+def test_doctor_reports_the_cluster(installation: Installation) -> None:
+    found = {one.what: one for one in cluster_findings(installation.app)}
+    assert (found["cluster"].state, "2 CPU" in found["cluster"].detail) == ("ok", True)
+    assert found["database for the cluster"].state == "warning"
+    nothing = {**installation.environment, "OUTFOX_JOBS_ADDRESS": f"http://127.0.0.1:{free_ports(1)[0]}"}
+    assert [one.state for one in cluster_findings(Application(load_settings(nothing)))] == ["missing"]
 
 
 def test_a_training_that_waits_for_its_turn_can_be_cancelled(installation: Installation) -> None:
