@@ -35,7 +35,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outfox.arguments import Columns, Rounds, checked_rounds, checked_verify, quoted
+from outfox.arguments import Columns, Rounds, checked_flag, checked_rounds, checked_verify, quoted
 from outfox.dynascore import dynascore
 from outfox.errors import (
     AccessDenied,
@@ -213,6 +213,7 @@ def export(
     url: str | None = None,
     token: str | None = None,
     verify: bool = False,
+    unchecked: bool = False,
 ) -> list[Path]:
     """Write the rows that have a split as files of another form, and return the files.
 
@@ -220,7 +221,8 @@ def export(
     `dynasent` have one file per split, with the keys of those data sets; `datasets` is a folder that Hugging Face's
     `datasets.load_dataset` reads, with all columns. Each has a data card, README.md, which is the last of the files.
     Either all files are written or nothing changes; other files in an existing folder stay. `rounds` and `verify` apply
-    to a task's name, as in `load`.
+    to a task's name, as in `load`. With `unchecked`, examples that no validator saw are in the split `train` too, with
+    their author's label; those that repeat a known text are left out. Their status and the card say what they are.
     """
     import pandas as pd
 
@@ -233,7 +235,7 @@ def export(
         raise InvalidArgument(f"`data` must be a DataFrame or a task's name, not {quoted(data)}")
     elif checked_verify(verify) or rounds is not None:
         raise InvalidArgument("a DataFrame is exported as it is; pass `rounds` and `verify` to `outfox.load`")
-    return export_frame(data, checked_form, folder)
+    return export_frame(data, checked_form, folder, unchecked=checked_flag("unchecked", unchecked))
 
 
 def import_rounds(

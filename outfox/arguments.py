@@ -47,9 +47,14 @@ def checked_columns(columns: Any) -> list[str] | None:
 
 def checked_verify(verify: Any) -> bool:
     """Return whether to compare hashes."""
-    if not isinstance(verify, bool | np.bool_):
-        raise InvalidArgument(f"`verify` must be True or False, not {quoted(verify)}")
-    return bool(verify)
+    return checked_flag("verify", verify)
+
+
+def checked_flag(name: str, value: Any) -> bool:
+    """Return a value that is true or false."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgument(f"`{name}` must be True or False, not {quoted(value)}")
+    return bool(value)
 
 
 def checked_chunk(chunk: Any) -> int:

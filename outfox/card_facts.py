@@ -44,6 +44,12 @@ class RoundCard:
     rows: pd.DataFrame
 
     @property
+    def origin(self) -> Mapping[str, Any] | None:
+        """Where an imported round comes from; None if it was collected."""
+        found = at(self.facts, "origin")
+        return found if isinstance(found, Mapping) else None
+
+    @property
     def archived(self) -> int | None:
         """How many examples the archive has."""
         return number_at(self.facts, "rows")

@@ -13,6 +13,7 @@ from outfox.card_facts import (
     People,
     RoundCard,
     at,
+    counts,
     day_at,
     known,
     list_at,
@@ -41,6 +42,7 @@ SOURCES = {
     "label_studio": "Label Studio (in-house)",
     "import": "imported",
 }
+PROVENANCE = ("source", "licence", "citation")
 # The forms that `datasets.load_dataset` reads with the `configs` of the card.
 WITH_CONFIGS = ("datasets", "anli", "dynasent")
 
@@ -91,12 +93,28 @@ def _summary(facts: CardFacts, form: str) -> Iterator[str]:
     opened, closed = facts.period
     when = f" from {opened} to {closed}" if opened != closed else f" on {opened}"
     when = when if opened and closed else ""
+    imported = [one for one in facts.rounds if one.origin is not None]
+    kinds = counts(facts.rows, "status")
+    what = "verified examples"
+    if kinds.keys() - {"verified"}:
+        what = f"examples ({', '.join(f'{number:,} {escaped(status)}' for status, number in kinds.items())})"
     form_note = "" if form == "datasets" else f" The files have the form of {form}."
-    yield (
-        f"{len(facts.rows):,} verified examples of the task {code(facts.task)}, collected{when} with Outfox: authors "
-        "wrote them with a target model in the loop, and validators confirmed their labels or answers. "
-        f"{_rounds_in_words(facts)}{form_note}\n"
-    )
+    first = f"{len(facts.rows):,} {what} of the task {code(facts.task)},"
+    if imported and len(imported) == len(facts.rounds):
+        yield f"{first} published by others and imported into Outfox. {_rounds_in_words(facts)}{form_note}\n"
+    else:
+        yield (
+            f"{first} collected{when} with Outfox: authors wrote them with a target model in the loop, and validators "
+            f"confirmed their labels or answers. {_rounds_in_words(facts)}{form_note}\n"
+        )
+        if imported:
+            numbers = ", ".join(str(one.number) for one in imported)
+            yield f"\n**Not all of it was collected here:** imported rounds are {numbers}.\n"
+    if kinds.get("unchecked"):
+        yield (
+            f"\n{kinds['unchecked']:,} of the examples are `unchecked`: no validator confirmed the label, which is the "
+            "author's. They are to train on, not to measure on.\n"
+        )
     simulated, total = facts.simulated
     if simulated == total > 0:
         yield (
@@ -126,6 +144,15 @@ def _collection(facts: CardFacts) -> Iterator[str]:
         ("round", "opened", "closed", "target models", "attempts allowed", "validation"),
         [_round_terms(one) for one in facts.rounds],
     )
+    if imported := [one for one in facts.rounds if one.origin is not None]:
+        yield "\nImported rounds, whose labels and splits are as published:\n\n"
+        yield table(
+            ("round", "source", "licence", "citation"),
+            [
+                [str(one.number), *(escaped(text_at(one.origin, name)) or NOT_STATED for name in PROVENANCE)]
+                for one in imported
+            ],
+        )
     if judging := text_at(spec, "validation", "description"):
         yield f"\nWhat validators were asked for:\n\n> {escaped(judging)}\n"
     yield (

@@ -30,6 +30,7 @@ SPLIT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 NLI_LETTERS = {"entailment": "e", "neutral": "n", "contradiction": "c"}
 # Validators of DynaSent can choose it; models cannot predict it.
 MIXED = "mixed"
+TRAIN = "train"
 
 
 def checked_target(form: Any, to: Any) -> tuple[str, Path]:
@@ -39,14 +40,17 @@ def checked_target(form: Any, to: Any) -> tuple[str, Path]:
     return form, checked_folder("to", to, "data")
 
 
-def export_frame(frame: pd.DataFrame, form: str, folder: Path) -> list[Path]:
-    """Write all rows that have a split into the folder, and return the files."""
+def export_frame(frame: pd.DataFrame, form: str, folder: Path, *, unchecked: bool = False) -> list[Path]:
+    """Write all rows that have a split into the folder, and return the files.
+
+    With `unchecked`, examples that nobody checked are written too, to train on, with their author's label.
+    """
     about = frame.attrs.get(ATTRS)
     if not isinstance(about, dict):
         remedy = "export one that `outfox.load` returned, with all rounds at once"
         raise NotExportable(f"this DataFrame does not know its task; {remedy}")
     try:
-        rows = _rows_with_split(frame, about)
+        rows = _rows_with_split(_with_unchecked(frame) if unchecked else frame, about)
         with all_or_nothing(folder) as draft:
             files = FORMS[form](rows, about, draft)
             card = data_card(form, about, frame, rows, files)
@@ -62,6 +66,21 @@ def export_frame(frame: pd.DataFrame, form: str, folder: Path) -> list[Path]:
             f"this DataFrame has values that do not fit the form {form}; export one as `outfox.load` returned it"
         ) from error
     return [folder / file.name for file in files]
+
+
+def _with_unchecked(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with the unchecked examples in the split `train`, but for those that repeat a known text."""
+    added = (frame["status"] == "unchecked") & frame["split"].isna()
+    if "duplicate" in frame:
+        added &= frame["duplicate"].isna()
+    found = frame.copy()
+    for name in ("label", "answer", "answer_start"):
+        if f"gold_{name}" in found:
+            missing_gold = added & found[f"gold_{name}"].isna()
+            found.loc[missing_gold, f"gold_{name}"] = found.loc[missing_gold, name]
+    gold = "gold_label" if "gold_label" in found else "gold_answer"
+    found.loc[added & found[gold].notna(), "split"] = TRAIN
+    return found
 
 
 def _rows_with_split(frame: pd.DataFrame, about: dict[str, Any]) -> pd.DataFrame:

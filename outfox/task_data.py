@@ -99,10 +99,12 @@ class TaskData:
                 rows.append({"round": one.number, **round_metrics(examples), "imported": imported})
         return pd.DataFrame(rows)
 
-    def export(self, form: str, to: str | Path) -> list[Path]:
+    def export(self, form: str, to: str | Path, *, unchecked: bool = False) -> list[Path]:
         """Write the examples that have a split as files of another form, and return the files; see `outfox.export`."""
         checked_form, folder = checked_target(form, to)
-        return export_frame(self.examples(), checked_form, folder)
+        return export_frame(
+            self.examples(), checked_form, folder, unchecked=arguments.checked_flag("unchecked", unchecked)
+        )
 
     def _table(self, table: str, columns: Any) -> pd.DataFrame:
         return read_table(table, self._rounds, arguments.checked_columns(columns), verify=self._verify)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import parquet
 
 from outfox.archives import MANIFEST, read_manifest, sha256_of
@@ -17,6 +18,16 @@ from outfox.imports.problems import Problems, refuse
 
 Rows = Iterator[tuple[int, dict[str, Any]]]
 MAX_LINE_BYTES = 1_000_000
+# A file that is one document is read as a whole; a batch of a table is decoded in smaller parts beyond this.
+MAX_DOCUMENT_BYTES = 500_000_000
+MAX_BATCH_BYTES = 50_000_000
+COMPRESSED = {
+    b"PK\x03\x04": "zip",
+    b"\x1f\x8b": "gzip",
+    b"\xfd7zXZ": "xz",
+    b"BZh": "bzip2",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
 BATCH = 5_000
 PIECE = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -48,13 +59,7 @@ def open_sources(paths: Sequence[Path], kind: str | None) -> list[Source]:
     names = _names(files)
     found = []
     for path, name in zip(files, names, strict=True):
-        try:
-            with path.open("rb") as file:
-                sha256 = sha256_of(file)
-        except OSError as error:
-            raise refuse(
-                str(path), "file_unreadable", f"cannot be read{reason(error)}; name an existing file"
-            ) from error
+        sha256 = _checked_hash(path)
         form = kind or path.suffix.lower().removeprefix(".")
         if form not in READERS:
             raise refuse(name, "file_unknown", f"has no known format; use one of {', '.join(READERS)}")
@@ -70,6 +75,22 @@ def open_sources(paths: Sequence[Path], kind: str | None) -> list[Source]:
             )
         )
     return found
+
+
+def _checked_hash(path: Path) -> str:
+    """Return the hash of a regular file that is not packed."""
+    try:
+        # A pipe or a device could be read for ever.
+        if path.exists() and not path.is_file():
+            raise refuse(str(path), "file_unreadable", "is not a regular file; name a file")
+        with path.open("rb") as file:
+            start = file.read(max(map(len, COMPRESSED)))
+            if packed := next((name for sign, name in COMPRESSED.items() if start.startswith(sign)), ""):
+                raise refuse(str(path), "file_compressed", f"is packed ({packed}); unpack it first")
+            file.seek(0)
+            return sha256_of(file)
+    except (OSError, ValueError) as error:
+        raise refuse(str(path), "file_unreadable", f"cannot be read{reason(error)}; name an existing file") from error
 
 
 def count_rows(source: Source) -> int:
@@ -94,6 +115,9 @@ def archive_sources(paths: Sequence[Path]) -> list[Source]:
             raise refuse(str(path), "folder_empty", "has no archive; name a folder with a manifest.json")
     found = []
     for folder in folders:
+        for file in (folder / MANIFEST, folder / "examples.parquet"):
+            if file.is_symlink():
+                raise refuse(str(file), "file_link", "is a symbolic link; copy the archive with the files themselves")
         manifest = read_manifest(folder / MANIFEST, "copy the archive again")
         (source,) = open_sources([folder / "examples.parquet"], "parquet")
         if source.sha256 != manifest["files"]["examples.parquet"]["sha256"]:
@@ -111,6 +135,9 @@ def _files_in(folder: Path) -> list[Path]:
     """Return the data files of a folder, such as a data set of Hugging Face; parts of one split in order."""
     files = sorted(path for path in folder.rglob("*") if path.suffix.lower()[1:] in IN_FOLDERS and path.is_file())
     files = [path for path in files if path.name not in NOT_DATA]
+    if links := [path for path in files if path.is_symlink()]:
+        # A folder from elsewhere must not name other files of this machine.
+        raise refuse(str(links[0]), "file_link", "is a symbolic link; name the file itself, or copy it into the folder")
     if not files:
         raise refuse(str(folder), "folder_empty", f"has no file in one of the formats {', '.join(IN_FOLDERS)}")
     return files
@@ -175,9 +202,30 @@ def _delimited(path: Path, name: str, problems: Problems) -> Rows:
 def _parquet(path: Path, name: str, problems: Problems) -> Rows:
     try:
         with parquet.ParquetFile(path) as file:
-            yield from _numbered(file.iter_batches(batch_size=BATCH), _class_names(file.schema_arrow))
+            schema = file.schema_arrow
+        # Texts stay encoded until their size is known: a small file can have a huge text on every row.
+        texts = [one.name for one in schema if pa.types.is_string(one.type) or pa.types.is_binary(one.type)]
+        with parquet.ParquetFile(path, read_dictionary=texts) as file:
+            batches = file.iter_batches(batch_size=BATCH)
+            yield from _numbered((part for one in batches for part in _decoded(one, name)), _class_names(schema))
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise refuse(name, "file_corrupt", "is not a valid Parquet file; copy it again") from error
+
+
+def _decoded(batch: pa.RecordBatch, name: str) -> Iterator[pa.RecordBatch]:
+    """Yield the rows with plain texts, a few at a time if the texts are long; refuse huge ones."""
+    size = 0
+    for column in batch.columns:
+        if pa.types.is_dictionary(column.type) and len(column.dictionary):
+            lengths = pc.binary_length(column.dictionary)
+            if (pc.max(lengths).as_py() or 0) > MAX_LINE_BYTES:
+                raise refuse(name, "cell_too_long", f"has a text of more than {MAX_LINE_BYTES:,} bytes; shorten it")
+            size += pc.sum(lengths.take(column.indices)).as_py() or 0
+    step = max(1, batch.num_rows * MAX_BATCH_BYTES // max(size, MAX_BATCH_BYTES))
+    for at in range(0, batch.num_rows, step):
+        part = batch.slice(at, step)
+        plain = [one.dictionary_decode() if pa.types.is_dictionary(one.type) else one for one in part.columns]
+        yield pa.RecordBatch.from_arrays(plain, names=part.schema.names)
 
 
 def _arrow(path: Path, name: str, problems: Problems) -> Rows:
@@ -213,6 +261,8 @@ def _class_names(schema: pa.Schema) -> dict[str, list[str]]:
 def _squad(path: Path, name: str, problems: Problems) -> Rows:
     """Yield the questions of a SQuAD file, which is one JSON document and is read as a whole."""
     try:
+        if path.stat().st_size > MAX_DOCUMENT_BYTES:
+            raise refuse(name, "file_too_large", f"is larger than {MAX_DOCUMENT_BYTES:,} bytes; split it")
         articles = json.loads(path.read_bytes())["data"]
         for number, (title, place, passage, question) in enumerate(
             (

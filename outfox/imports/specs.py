@@ -7,6 +7,7 @@ from typing import Any
 from outfox.arguments import quoted
 from outfox.errors import InvalidArgument
 from outfox.imports.forms import Form
+from outfox.imports.problems import refuse
 
 NLI = ("entailment", "neutral", "contradiction")
 SENTIMENT = ("positive", "negative", "neutral")
@@ -64,5 +65,17 @@ def new_spec(task: str, form: Form, labels: Sequence[str] | None, inputs: Sequen
 
 
 def as_own(spec: Mapping[str, Any], task: str) -> dict[str, Any]:
-    """Return the settings of another archive of the same task, or of the one that is copied, under this name."""
+    """Return the settings of an archive that is copied, under this name; refuse those that are not settings."""
+    try:
+        names = [task, *(one["name"] for one in (*spec["fields"], *spec["labels"])), *spec["model_input"]]
+        roles = {one["name"]: one["role"] for one in spec["fields"]}
+        valid = all(isinstance(name, str) and NAME.fullmatch(name) for name in names)
+        valid &= set(spec["model_input"]) <= set(roles) and isinstance(spec["validation"], Mapping)
+        valid &= isinstance(spec["rounds"], Mapping) and spec["kind"] in ("classification", "qa")
+    except (KeyError, TypeError):
+        valid = False
+    if not valid:
+        raise refuse(
+            "manifest.json", "manifest_invalid", "does not have the settings of a task; copy the archive again"
+        )
     return {**spec, "name": task}

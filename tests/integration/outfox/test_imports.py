@@ -1,14 +1,17 @@
 """`outfox.import_rounds` and `import_suite`: published data as archives, without a database."""
 
 import json
+import os
 import random
 import shutil
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
@@ -378,3 +381,160 @@ def test_a_changed_archive_is_not_valid(forge: Callable[[Path], None], tmp_path:
     assert verify_archive(str(archive)).result.problems == ()
     forge(archive)
     assert verify_archive(str(archive)).result.problems
+
+
+def huge_cells(folder: Path, form: str) -> Path:
+    """A file with a text of 40 MB on each of many rows; in Parquet, where it is stored once, a file of 2 MB."""
+    text, count = "x" * 40_000_000, 500
+    if form == "parquet":
+        column = pa.DictionaryArray.from_arrays(pa.array([0] * count, pa.int32()), [text])
+        labels, ids = pa.array(["yes"] * count), pa.array([str(number) for number in range(count)])
+        parquet.write_table(pa.table({"id": ids, "text": column, "label": labels}), folder / "huge.parquet")
+        return folder / "huge.parquet"
+    if form == "csv":
+        return write_csv(folder / "huge.csv", [{"id": "1", "text": text, "label": "yes"}])
+    return write_jsonl(folder / "huge.jsonl", [{"id": "1", "text": text, "label": "yes"}])
+
+
+@pytest.mark.parametrize(
+    ("form", "code"), [("parquet", "cell_too_long"), ("csv", "csv_invalid"), ("jsonl", "line_too_long")]
+)
+def test_enormous_cells_are_refused_before_they_fill_the_memory(form: str, code: str, tmp_path: Path) -> None:
+    file = huge_cells(tmp_path, form)
+    with pytest.raises(outfox.NotImportable) as caught:
+        outfox.import_rounds(file, "texts", form=form, to=tmp_path / "new", splits="train", **TEXTS, **ABOUT)
+    assert [one.code for one in caught.value.problems] == [code]
+    assert not (tmp_path / "new").exists()
+
+
+def test_rows_whose_texts_are_long_together_are_imported(tmp_path: Path) -> None:
+    texts = [f"{number} {'long ' * 15_000}" for number in range(900)]
+    table = {"id": [str(number) for number in range(900)], "text": texts, "label": ["yes", "no", "no"] * 300}
+    parquet.write_table(pa.table(table), tmp_path / "long.parquet")
+    outfox.import_rounds(
+        tmp_path / "long.parquet", "texts", form="parquet", to=tmp_path / "new", splits="train", **TEXTS, **ABOUT
+    )
+    frame = outfox.load("texts", path=tmp_path / "new", columns=["id", "text", "label"])
+    assert frame["text"].tolist() == texts
+    assert frame["id"].tolist() == table["id"]
+
+
+def secret(folder: Path) -> Path:
+    return write_csv(folder / "secret.csv", [{"id": "1", "text": "a secret", "label": "yes"}])
+
+
+def linked_file(folder: Path) -> Any:
+    (folder / "data").mkdir()
+    (folder / "data" / "train.csv").symlink_to(secret(folder))
+    return folder / "data", "datasets"
+
+
+def zipped(folder: Path) -> Any:
+    with zipfile.ZipFile(folder / "train.csv", "w") as archive:
+        archive.writestr("../../train.csv", "id,text,label\n1,one,yes\n")
+    return folder / "train.csv", "csv"
+
+
+def a_pipe(folder: Path) -> Any:
+    os.mkfifo(folder / "train.csv")
+    return folder / "train.csv", "csv"
+
+
+def an_archive(folder: Path) -> Path:
+    report = outfox.import_rounds(secret(folder), "pairs", form="csv", to=folder / "theirs", **TEXTS, **ABOUT)
+    return Path(report.rounds[0].path)
+
+
+def linked_table(folder: Path) -> Any:
+    archive = an_archive(folder)
+    (archive / "examples.parquet").rename(folder / "elsewhere.parquet")
+    (archive / "examples.parquet").symlink_to(folder / "elsewhere.parquet")
+    return archive, "outfox"
+
+
+def hostile_settings(folder: Path) -> Any:
+    archive = an_archive(folder)
+    manifest = json.loads((archive / "manifest.json").read_bytes())
+    manifest["spec"]["fields"][0]["name"] = manifest["spec"]["model_input"][0] = "../../etc/passwd"
+    (archive / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    return archive, "outfox"
+
+
+def another_table(folder: Path) -> Any:
+    archive = an_archive(folder)
+    table = parquet.read_table(archive / "examples.parquet")
+    parquet.write_table(table.slice(0, 0), archive / "examples.parquet")
+    return archive, "outfox"
+
+
+TRICKS: dict[Callable[[Path], Any], str] = {
+    linked_file: "file_link",
+    zipped: "file_compressed",
+    a_pipe: "file_unreadable",
+    linked_table: "file_link",
+    hostile_settings: "manifest_invalid",
+    another_table: "file_corrupt",
+}
+
+
+@pytest.mark.parametrize("trick", TRICKS, ids=lambda trick: trick.__name__)
+def test_tricks_with_files_are_refused(trick: Callable[[Path], Any], tmp_path: Path) -> None:
+    data, form = trick(tmp_path)
+    names = TEXTS if form != "outfox" else {}
+    with pytest.raises(outfox.NotImportable) as caught:
+        outfox.import_rounds(data, "pairs", form=form, to=tmp_path / "new", **names, **ABOUT)
+    assert [one.code for one in caught.value.problems] == [TRICKS[trick]]
+    assert not (tmp_path / "new").exists()
+
+
+def test_what_a_killed_import_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    files, _, _ = anli_folder(tmp_path / "anli", rows=3)
+    to, killed = tmp_path / "archives", tmp_path / "killed"
+    process = os.fork()
+    if not process:
+        # After the second of three rounds was placed.
+        placed = iter(range(2))
+        rename = Path.rename
+
+        def rename_or_die(self: Path, target: Path) -> Path:
+            if target.name.startswith("round-") and next(placed, None) is None:
+                os._exit(7)
+            return rename(self, target)
+
+        Path.rename = rename_or_die  # type: ignore[method-assign, assignment]
+        outfox.import_rounds(files, "nli", form="anli", to=killed, **ABOUT)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 7
+    assert {one.name for one in (killed / "nli").glob("round-*")} == {"round-1", "round-2"}
+    for place in (killed, to):
+        outfox.import_rounds(files[6:], "nli", form="anli", to=place, rounds=3, **ABOUT)
+    assert tree(killed) == tree(to)
+
+
+def test_unchecked_examples_are_exported_on_request(archives: Path, tmp_path: Path) -> None:
+    frame = outfox.load("nli", path=archives)
+    unchecked = set(frame[frame["status"] == "unchecked"]["id"])
+    assert unchecked
+    made = {}
+    for name, options in (("plain", {}), ("all", {"unchecked": True})):
+        files = outfox.export("nli", "anli", tmp_path / name, path=archives, **options)  # type: ignore[arg-type]
+        made[name] = {row["uid"]: row for file in files[:-1] for row in json_rows(file)}
+        assert ("unchecked" in files[-1].read_text("utf-8").split("## How")[0]) == (name == "all")
+    assert set(made["all"]) - set(made["plain"]) == unchecked
+    labels = dict(zip(frame["id"], frame["label"], strict=True))
+    assert all(NLI[made["all"][own]["label"]] == labels[own] for own in unchecked)
+    held_out = {row["uid"] for row in json_rows(tmp_path / "all" / "held_out.jsonl")}
+    assert held_out.isdisjoint(unchecked)
+    with pytest.raises(outfox.InvalidArgument):
+        outfox.open("nli", path=archives).export("anli", tmp_path / "x", unchecked="yes")  # type: ignore[arg-type]
+
+
+def test_the_card_of_imported_rounds_says_where_they_are_from(tmp_path: Path) -> None:
+    about = {**ABOUT, "citation": "Nie et al., 2020"}
+    files, votes, _ = anli_folder(tmp_path / "anli", rows=5)
+    outfox.import_rounds(files, "nli", form="anli", votes=votes, to=tmp_path / "archives", **about)
+    made = outfox.export("nli", "anli", tmp_path / "out", path=tmp_path / "archives")
+    card = made[-1].read_text("utf-8")
+    assert "published by others and imported" in card
+    assert card.count("Nie et al") == 3
+    metrics = outfox.metrics("nli", path=tmp_path / "archives")
+    assert metrics["imported"].tolist() == [True, True, True]
