@@ -168,10 +168,14 @@ class DataSets:
 
 
 def recorded_spec(place: str, task: str) -> TaskSpec:
-    """Return the task's spec as its newest archive recorded it, for tasks without a pack on this machine."""
-    folder = Path(place).expanduser() / task
-    rounds = ((_ROUND.fullmatch(path.parent.name), path.parent) for path in folder.glob(f"*/{FILE}"))
-    numbers = [(int(match[1]), archive) for match, archive in rounds if match]
-    if not numbers:
+    """Return the task's spec as its newest archive recorded it, for tasks without a pack on this machine.
+
+    A task can have test suites only.
+    """
+    archives = [path.parent for path in sorted((Path(place).expanduser() / task).glob(f"*/{FILE}"))]
+    numbers = [(int(match[1]), one) for one in archives if (match := _ROUND.fullmatch(one.name))]
+    suites = [one for one in archives if _SUITE.fullmatch(one.name)]
+    if not numbers and not suites:
         raise ArchiveNotFound(f"there is no pack and no frozen round of {task} at {place}; check the name and the path")
-    return TaskSpec.model_validate(open_source(str(max(numbers)[1])).manifest().spec)
+    newest = max(numbers)[1] if numbers else suites[-1]
+    return TaskSpec.model_validate(open_source(str(newest)).manifest().spec)

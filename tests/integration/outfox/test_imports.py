@@ -6,7 +6,7 @@ import random
 import shutil
 import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +142,53 @@ def test_anli_keeps_verifiers_votes_and_the_predictions_of_eight_models(tmp_path
             row["uid"]: NLI[row["predictions"][model]] for row in published if row["split"] != "train"
         }
     assert_valid(report)
+
+
+def accuracy(rows: Iterable[tuple[str, str]]) -> float:
+    found = [said == gold for said, gold in rows]
+    return 100 * sum(found) / len(found)
+
+
+def figures_of(frame: pd.DataFrame, keys: list[str]) -> dict[Any, float]:
+    found = frame[(frame["metric"] == "accuracy") & (frame["data"] != "all")]
+    return {tuple(row[key] for key in keys): row["value"] for row in found.to_dict("records")}
+
+
+def test_the_table_of_every_published_model_on_every_round(tmp_path: Path) -> None:
+    files, votes, published = anli_folder(tmp_path / "anli", rows=20)
+    report = outfox.import_rounds(files, "nli", form="anli", votes=votes, to=tmp_path / "archives", **ABOUT)
+    frame = outfox.evaluate(report.predictions, "nli", path=tmp_path / "archives", on="rounds", axes="performance")
+    measured = [row for row in published if row["split"] != "train"]
+    expected = {
+        (model, f"round {number}"): accuracy(
+            (row["predictions"][model], row["label"]) for row in measured if row["round"] == number
+        )
+        for model in MODELS
+        for number in (1, 2, 3)
+    }
+    assert figures_of(frame[frame["slice"] == ""], ["model", "data"]) == pytest.approx(expected)
+
+
+def test_a_model_is_measured_on_every_functional_test_of_hatecheck(tmp_path: Path) -> None:
+    file = real_file("hatecheck.csv")
+    outfox.import_suite(file, "hate", "hatecheck", form="hatecheck", slices=["functionality"], to=tmp_path, **ABOUT)
+    published = csv_rows(file)
+    said = [("hateful", "not_hateful")["not" in row["test_case"]] for row in published]
+    rows = [{"id": row["case_id"], "prediction": one} for row, one in zip(published, said, strict=True)]
+    predictions = write_csv(tmp_path / "keyword.csv", rows)
+    frame = outfox.evaluate({"keyword": predictions}, "hate", path=tmp_path, on="hatecheck", axes="performance")
+    functions = {row["functionality"] for row in published}
+    expected = {
+        f"functionality: {name}": accuracy(
+            (one, row["label_gold"].replace("non-", "not_"))
+            for row, one in zip(published, said, strict=True)
+            if row["functionality"] == name
+        )
+        for name in functions
+    }
+    found = {key[0]: value for key, value in figures_of(frame, ["slice"]).items()}
+    assert {name: found[name] for name in expected} == pytest.approx(expected)
+    assert len(functions) == 29
 
 
 def test_the_functional_tests_of_hatecheck_are_slices_of_a_suite(tmp_path: Path) -> None:
