@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Every process that a test starts would compile all of it again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup demo test suite check unit test-postgresql docs translations clean bench-train bench-packs bench-gap bench-serve bench-evaluate bench-rotate bench-drip bench-crash bench-crowd bench-pages bench-rounds bench-novelty bench-loop bench-load bench-first-hour fuzz lock sbom audit
+.PHONY: help setup demo test suite check unit test-postgresql docs translations clean bench-train bench-packs bench-gap bench-serve bench-evaluate bench-rotate bench-drip bench-crash bench-crowd bench-pages bench-rounds bench-novelty bench-loop bench-import bench-load bench-first-hour fuzz lock sbom audit
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-15s %s\n", $$1, $$2}'
@@ -113,6 +113,9 @@ bench-novelty: setup ## whether a text is new, among 10,000 and 1,000,000 known 
 
 bench-loop: setup ## two rounds of the demo with processes killed at random moments, against two without
 	$(BIN)/python tests/bench/loop.py
+
+bench-import: setup ## 1,000,000 published rows imported into a database: rows/s and memory
+	$(BIN)/python tests/bench/imports.py
 
 bench-load: setup ## 20 to 1,000 workers on real pages, on SQLite and PostgreSQL: requests/s, latency, losses
 	$(BIN)/python tests/bench/load.py

@@ -291,15 +291,17 @@ def import_suite(
     slices: Sequence[str] = (),
     labels: Sequence[str] | None = None,
     inputs: Sequence[str] | None = None,
+    hidden: bool = False,
     dry_run: bool = False,
 ) -> ImportReport:
     """Write a published test suite as an archive of its own, which belongs to no round; see `import_rounds`.
 
-    All of its rows are held out. `slices` are its groups, such as HateCheck's functional tests.
+    All of its rows are held out. `slices` are its groups, such as HateCheck's functional tests. Models are scored on a
+    `hidden` suite, and no server lets anyone download it.
     """
     return _import(
         data, task, form, source, licence, to, citation, (), (), columns, label_map, slices, (), labels, inputs,
-        suite=name, dry_run=dry_run,
+        suite=name, hidden=checked_flag("hidden", hidden), dry_run=dry_run,
     )  # fmt: skip
 
 
@@ -321,6 +323,7 @@ def _import(
     inputs: Sequence[str] | None,
     *,
     suite: str | None = None,
+    hidden: bool = False,
     dry_run: bool,
 ) -> ImportReport:
     from outfox.imports.rounds import import_into
@@ -332,7 +335,7 @@ def _import(
         columns=dict(columns or {}), values={str(name): label for name, label in (label_map or {}).items()},
         slices=[slices] if isinstance(slices, str) else list(slices),
         votes=[Path(one) for one in ([votes] if isinstance(votes, str | Path) else votes)],
-        labels=labels, inputs=inputs, suite=suite, hidden=False, dry_run=dry_run,
+        labels=labels, inputs=inputs, suite=suite, hidden=hidden, dry_run=dry_run,
     )  # fmt: skip
 
 

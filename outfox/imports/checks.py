@@ -16,7 +16,7 @@ CODES = {None: 0, TRAIN: 1, HELD_OUT: 2}
 class RowRegister:
     """Remembers the ids of a round's rows as 64-bit hashes: those of a million rows differ, but for one case in 10⁷.
 
-    Python salts the hashes for every process, so nobody can choose ids that collide.
+    Python salts the hashes for every process, so ids that collide cannot be chosen.
     """
 
     def __init__(self) -> None:

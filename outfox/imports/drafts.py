@@ -175,7 +175,7 @@ class _Draft:
         if not is_drawn:
             raise RowError("split_missing", "has a split, but other rows do not; add it to all, or leave it out")
         if row.gold is not None and row.status not in ("withdrawn", "flagged", "disputed"):
-            # Labels that nobody confirmed are not measured on.
+            # Unconfirmed labels are not measured on.
             is_checked = row.status != "unchecked"
             row.split = drawn_split(self._spec["name"], row.id, row.original, self._held_out_share if is_checked else 0)
 

@@ -26,7 +26,7 @@ PLACE = re.compile(r"(round-[0-9]{1,10}|(predictions/)?(suite-[a-z0-9_-]{1,40}|r
 class Placement:
     """The places of an import's archives below a task's folder.
 
-    `owner` says who decides whether an interrupted import happened: a database, or nobody, and then it is undone.
+    `owner` says who decides whether an interrupted import happened: a database; without one it is undone.
     """
 
     folder: Path
@@ -86,7 +86,7 @@ class Placement:
         if not known or not any(sha256 in known for sha256 in places.values()):
             for name, sha256 in places.items():
                 if (self.folder / name).is_dir() and _manifest_hash(self.folder / name) == sha256:
-                    # Renamed first, so that nobody finds a part of it.
+                    # Renamed first: a part of it is never visible.
                     trash = self.folder / f"{DRAFTS}{uuid.uuid4().hex}"
                     (self.folder / name).rename(trash)
                     shutil.rmtree(trash, ignore_errors=True)

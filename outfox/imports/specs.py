@@ -22,7 +22,7 @@ KNOWN: dict[str, tuple[dict[str, str], tuple[str, ...], tuple[str, ...]]] = {
     "squad": ({"passage": "context", "question": "input", "answer": "span"}, (), ("question", "passage")),
 }
 NO_PAY = {"create_cents": 0, "fooled_bonus_cents": 0, "validate_cents": 0, "minimum_hourly_cents": 0}
-NOT_ASKED = "Nobody is asked in an imported round."
+NOT_ASKED = "Imported rounds have no authors here."
 
 
 def new_spec(task: str, form: Form, labels: Sequence[str] | None, inputs: Sequence[str] | None) -> dict[str, Any]:

@@ -97,7 +97,7 @@ def suite() -> None:
 @click.argument("name")
 @FILES
 @_options
-@click.option("--hidden", is_flag=True, help="Models are scored on it, and nobody can download it.")
+@click.option("--hidden", is_flag=True, help="Models are scored on it, and it cannot be downloaded.")
 @DRY_RUN
 @WHY
 @data_command
@@ -205,6 +205,8 @@ def _line(done: "DataImported", one: "ImportedArchive", name: str) -> str:
     state = "would be imported" if done.dry_run else "was imported before" if one.already else "is imported"
     statuses = ", ".join(f"{number:,} {status}" for status, number in sorted(one.examples.items()))
     splits = f"{one.splits['train']:,} to train on, {one.splits['held_out']:,} held out"
+    if parted := one.splits.get("parted_pairs"):
+        splits += f"; as published, {count(parted, 'contrast pair is', 'contrast pairs are')} on both sides"
     examples = count(sum(one.examples.values()), "example")
     return (
         f"{name} of {done.task} {state}: {examples} ({statuses}), {count(one.votes, 'vote')}; {splits}\n  {one.where}"

@@ -24,7 +24,7 @@ IMPORTED = "imported"
 class ImportedFigures:
     """What is known of an imported round without its archive.
 
-    `unjudged` counts the examples, by status, of which nobody published whether they fooled a model.
+    `unjudged` counts the examples, by status, of which it is not known whether they fooled a model.
     """
 
     votes: int

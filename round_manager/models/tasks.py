@@ -134,7 +134,7 @@ class Suite(table.Numbered):
 
     task_id: Mapped[int] = mapped_column(ForeignKey("task.id", ondelete="RESTRICT"))
     name: Mapped[str] = mapped_column(LimitedText(40))
-    # Models are scored on a hidden suite, and nobody can download it.
+    # Models are scored on a hidden suite, and it cannot be downloaded.
     hidden: Mapped[bool]
     origin: Mapped[dict[str, Any]]
     examples: Mapped[int]
