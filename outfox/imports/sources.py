@@ -89,7 +89,7 @@ def _checked_hash(path: Path) -> str:
                 raise refuse(str(path), "file_compressed", f"is packed ({packed}); unpack it first")
             file.seek(0)
             return sha256_of(file)
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise refuse(str(path), "file_unreadable", f"cannot be read{reason(error)}; name an existing file") from error
 
 

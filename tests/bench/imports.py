@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -41,7 +42,7 @@ def write_rows(file: Path, rows: int) -> Path:
     with file.open("w", encoding="utf-8") as written:
         for number in range(rows):
             label = chance.choice(LETTERS)
-            row = {
+            row: dict[str, Any] = {
                 "uid": f"{chance.getrandbits(128):032x}",
                 "context": f"Passage {number // 5}: {' '.join(chance.choices(WORDS, k=30))}.",
                 "hypothesis": " ".join(chance.choices(WORDS, k=10)) + ".",
