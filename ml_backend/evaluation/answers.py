@@ -141,7 +141,7 @@ def answer_pass(folder: Path, answerer: Answerer, spec: TaskSpec, slices: Sequen
 def answer_schema(spec: TaskSpec, slices: Sequence[str]) -> pa.Schema:
     """Return the columns of stored answers."""
     exact = [("exact", pa.float32())] if spec.kind == "qa" else []
-    own = [("id", pa.string()), ("gold", pa.string()), ("prediction", pa.string()), ("confidence", pa.float32())]
+    own = [("id", pa.string()), ("gold", pa.string()), ("prediction", pa.string()), ("confidence", pa.float64())]
     return pa.schema([*own, ("score", pa.float32()), *exact, *((SLICE + name, pa.string()) for name in slices)])
 
 
@@ -181,7 +181,7 @@ class ScoredAnswers:
     predicted: NDArray[np.int16]
     score: NDArray[np.float32]
     exact: NDArray[np.float32]
-    confidence: NDArray[np.float32]
+    confidence: NDArray[np.float64]
     slices: Mapping[str, tuple[NDArray[np.int32], tuple[str, ...]]]
 
     def __len__(self) -> int:
@@ -240,5 +240,5 @@ def _numbers(column: pa.Array, name: str, labels: Sequence[str], named: dict[str
         places = pc.index_in(column, value_set=pa.array(list(known), pa.string()), skip_nulls=True)
         found = places.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int32)
     else:
-        found = column.to_numpy(zero_copy_only=False).astype(np.float32)
+        found = column.to_numpy(zero_copy_only=False).astype(np.float64 if name == "confidence" else np.float32)
     return found

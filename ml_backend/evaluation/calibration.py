@@ -14,7 +14,7 @@ AXIS = "calibration"
 BINS = 15
 # For the interval, confidences are rounded to this many steps: equal outcomes are then drawn together.
 STEPS = 1_000
-RECIPE = {"axis": AXIS, "version": 1, "bins": BINS, "interval": "bootstrap", "repeats": REPEATS}
+RECIPE = {"axis": AXIS, "version": 2, "bins": BINS, "interval": "bootstrap", "repeats": REPEATS}
 
 
 def calibration(answers: ScoredAnswers) -> AxisResult:
@@ -33,9 +33,9 @@ def calibration(answers: ScoredAnswers) -> AxisResult:
     return AxisResult(AXIS, RECIPE, "ece", values)
 
 
-def _ece(name: str, confidence: NDArray[np.float32], right: NDArray[np.float32]) -> Value:
-    value = expected_calibration_error(confidence.astype(float), right.astype(float), np.ones((1, len(right))))[0]
-    rounded = np.round(confidence.astype(float) * STEPS)
+def _ece(name: str, confidence: Numbers, right: NDArray[np.float32]) -> Value:
+    value = expected_calibration_error(confidence, right.astype(float), np.ones((1, len(right))))[0]
+    rounded = np.round(confidence * STEPS)
     low, high = bootstrap(rounded * 2 + right, statistic=_of_outcomes)
     return in_points("ece", name, len(right), float(value), min(low, float(value)), max(high, float(value)))
 
@@ -47,7 +47,8 @@ def _of_outcomes(outcomes: NDArray[Any], counts: Numbers) -> Numbers:
 
 def expected_calibration_error(confidence: Numbers, right: Numbers, counts: Numbers) -> Numbers:
     """Return the ECE of each row of counts, where `counts[i, j]` is how often the answer j occurs in draw i."""
-    bins = np.clip(np.ceil(confidence * BINS).astype(int) - 1, 0, BINS - 1)
+    # A confidence on an edge is in the lower bin.
+    bins = np.searchsorted(np.linspace(0, 1, BINS + 1)[1:-1], confidence, side="left")
     total = np.zeros(len(counts))
     for one in np.unique(bins):
         inside = bins == one
