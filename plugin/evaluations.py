@@ -1,10 +1,13 @@
 """An evaluation as the command line and `outfox.evaluate` ask for it: texts that users wrote, found and checked."""
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
+from plugin.errors import PluginError
 from plugin.wiring import Application
 from templates import Pack, PackNotFound, SeedRow, TaskSpec, find_pack, load_pack
 
@@ -54,6 +57,30 @@ def evaluate(
     data = DataSets(task.spec, place, task.seed).choose(request.data, request.slices)
     order = EvaluationOrder(task.spec.name, models, data, axes, place, app.settings.cache_path)
     return evaluate_models(order, run=_cluster_run(app, order), progress=progress)
+
+
+def write_rows(
+    app: Application, task: EvaluatedTask, data: Sequence[str], axes: Sequence[str], path: Path, progress: "Progress"
+) -> int:
+    """Write the rows to predict as JSON lines, the whole file or nothing; return how many there are."""
+    from round_manager.evaluation.axes import chosen_axes
+    from round_manager.evaluation.data_sets import DataSets
+    from round_manager.services.evaluations import rows_to_predict
+
+    chosen = DataSets(task.spec, app.settings.archives_location, task.seed).choose(data)
+    draft = path.with_name(f".{uuid4().hex}.draft")
+    count = 0
+    try:
+        with draft.open("w", encoding="utf-8") as file:
+            for row in rows_to_predict(chosen, chosen_axes(tuple(axes)), progress):
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                count += 1
+        draft.replace(path)
+    except OSError as error:
+        raise PluginError(f"cannot write {path}: {error.strerror}; choose another place") from error
+    finally:
+        draft.unlink(missing_ok=True)
+    return count
 
 
 def _cluster_run(app: Application, order: "EvaluationOrder") -> "Run | None":

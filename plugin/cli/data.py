@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from common.errors import Hint
+from plugin.cli.evaluate import rows_to_predict
 from plugin.cli.output import data_command, show, table, wants_json, when
 from plugin.cli.parameters import WHY
 from plugin.hints import command_for
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 MOST_DAYS = 3_650
 
 
-@click.group()
+@click.group(commands=[rows_to_predict])
 def data() -> None:
     """Let researchers read a task's frozen rounds, at `/data/TASK` of `outfox serve`."""
 

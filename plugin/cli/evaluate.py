@@ -2,15 +2,17 @@
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from rich.console import Group, RenderableType
 
+from common.text import count
 from plugin.cli.output import data_command, show, table
 from plugin.cli.parameters import REGISTRY, RUNTIME, YES, find_named_pack
 from plugin.cli.progress import ProgressBar
-from plugin.evaluations import EvaluatedTask, EvaluationRequest, task_of_archives, task_of_pack
+from plugin.evaluations import EvaluatedTask, EvaluationRequest, task_of_archives, task_of_pack, write_rows
 from plugin.evaluations import evaluate as run_evaluation
 from plugin.wiring import Application
 from templates import PackNotFound
@@ -104,6 +106,22 @@ def evaluate_version(
     report = evaluate_models(app, task, models, chosen or [SEED], **options)
     about = {"results": report.as_data(), "notes": list(report.notes)}
     show({**about, **report.metrics()}, summary(report))
+
+
+@click.command("rows", no_args_is_help=True)
+@click.argument("task")
+@_OPTIONS[0]
+@click.option("--axes", multiple=True, metavar="AXIS,…", help="Also write the copies for robustness or fairness.")
+@click.option("--to", "path", required=True, type=click.Path(path_type=Path, dir_okay=False), help="The file to write.")
+@data_command
+def rows_to_predict(app: Application, task: str, data: tuple[str, ...], axes: tuple[str, ...], path: Path) -> None:
+    """Write the held-out rows for a model that runs elsewhere, as JSON lines: `id` and the texts, no right answers.
+
+    Predict each row, and pass the ids and predictions to `outfox evaluate` as CSV or Parquet.
+    """
+    with ProgressBar() as progress:
+        rows = write_rows(app, _task(app, task), _parts(data), _parts(axes), path, progress)
+    show({"file": str(path), "rows": rows}, f"{count(rows, 'row')} in {path}")
 
 
 def evaluate_models(

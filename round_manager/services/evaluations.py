@@ -18,7 +18,7 @@ from ml_backend.evaluation.performance import AXIS as PERFORMANCE
 from ml_backend.evaluation.predictions import read_predictions
 from ml_backend.evaluation.values import AxisResult
 from outfox.stored_evaluations import worst_rounds
-from round_manager.errors import ModelsAmbiguous
+from round_manager.errors import DataSetNotFound, ModelsAmbiguous
 from round_manager.evaluation.axes import AXES
 from round_manager.evaluation.data_sets import DataSet
 from round_manager.evaluation.records import keep_record, stored_rows
@@ -26,6 +26,7 @@ from round_manager.evaluation.storage import EvaluationStore, open_evaluations
 from round_manager.evaluation.work import Candidate, Done, Work, missing_axes, perform, stored_result
 
 # Performs pieces of work, and reports the progress.
+Row = dict[str, str]
 Run = Callable[[Sequence[Work], Progress], Iterator[Done]]
 
 
@@ -93,6 +94,27 @@ class EvaluationReport:
             return {"version": version, **confusion_metrics(confusion)}
         whole = [one for one in found.values if not one.slice]
         return {"version": version, "rows": whole[0].n, **{one.metric: round(one.value, 4) for one in whole}}
+
+
+def rows_to_predict(data: Sequence[DataSet], axes: Sequence[str], progress: Progress | None = None) -> Iterator[Row]:
+    """Yield the id and the texts of the rows, and of the perturbed copies that these axes need; no right answers.
+
+    Raises:
+        DataSetNotFound: A data set is hidden: models are scored on it, and nobody reads its rows.
+    """
+    for one in data:
+        if one.hidden:
+            raise DataSetNotFound(f"{one.name} is hidden, so that its rows cannot be read; submit the model instead")
+    shown = progress or NoProgress()
+    shown.start(sum(one.row_count for one in data), "Writing the rows to predict")
+    for one in data:
+        perturbed = (AXES[axis].copies for axis in axes)
+        edits = [edit for axis in perturbed if axis for edit in task_edits(axis, one.spec)]
+        for row in one.read():
+            for copy in (row, *perturbed_copies(row, edits, one.spec)):
+                yield {"id": copy.id, **{name: copy.fields[name] for name in one.spec.model_input}}
+            shown.advance()
+    shown.finish()
 
 
 def evaluate_models(

@@ -11,9 +11,6 @@ import pandas as pd
 import pytest
 
 import outfox as client
-from ml_backend.evaluation.consistency import perturbed_copies, task_edits
-from round_manager.archive.example_rows import example_rows
-from round_manager.evaluation.data_sets import recorded_spec
 from templates import BUILT_IN
 from tests.conftest import Outfox
 from tests.fakes.foreign_models import save_huggingface, save_onnx
@@ -214,6 +211,21 @@ def test_a_researcher_evaluates_and_compares_in_pandas(place: Path, model: Path,
     assert failed.value.reason == "model_not_found"
 
 
+def test_rows_of_a_hidden_data_set_are_not_written(outfox: Outfox, place: Path, tmp_path: Path) -> None:
+    rows = pd.DataFrame({"id": ["h1", "h2"], "text": ["Fine.", "Bad."], "label": ["positive", "negative"]})
+    rows.to_parquet(tmp_path / "hidden.parquet")
+    assert outfox("task", "create", TASK).code == 0
+    imported = outfox(
+        "suite", "import", TASK, "secret", tmp_path / "hidden.parquet", "--form", "parquet", "--hidden",
+        "--source", "here", "--licence", "CC0-1.0", "--json",
+    )  # fmt: skip
+    assert imported.code == 0, imported.err
+    to = tmp_path / "rows.jsonl"
+    ran = outfox("data", "rows", TASK, "--on", "suite secret", "--to", to, "--json")
+    assert error_of(ran) == "data_set_not_found"
+    assert not list(tmp_path.glob("*rows.jsonl*")), "neither the file nor a draft"
+
+
 def test_every_axis_has_a_figure_or_a_note(outfox: Outfox, evaluate: Evaluate, place: Path, tmp_path: Path) -> None:
     # Without PyTorch, the process whose memory is measured starts in a moment.
     model = save_onnx(tmp_path / "exported")
@@ -243,15 +255,20 @@ def test_a_file_of_predictions_can_have_answers_to_perturbed_rows(
     ran = outfox("evaluate", TASK, file, "--on", "round 1", "--axes", "robustness,memory", "--json")
     assert (ran.code, json.loads(ran.out)["results"]) == (0, [])
     assert len(json.loads(ran.out)["notes"]) == 2
-    spec = recorded_spec(str(place), TASK)
-    rows = example_rows(str(place / TASK / "round-1"), spec)
-    copies = [one for row in rows for one in perturbed_copies(row, task_edits("robustness", spec), spec)]
-    assert copies
-    write_predictions(file, [*plain, *((copy.id, str(copy.label)) for copy in copies)])
+    # The rows to predict, with their copies, as a file.
+    to = tmp_path / "rows.jsonl"
+    assert outfox("data", "rows", TASK, "--on", "round 1", "--axes", "robustness", "--to", to).code == 0
+    rows = [json.loads(line) for line in to.read_text().splitlines()]
+    assert all(set(row) == {"id", "text"} for row in rows), "no right answers"
+    gold = dict(plain)
+    assert gold.keys() == {row["id"] for row in rows if "#" not in row["id"]}
+    copies = [(row["id"], gold[row["id"].partition("#")[0]]) for row in rows if "#" in row["id"]]
+    assert len(copies) > len(plain)
+    write_predictions(file, [*plain, *copies])
     results = evaluate(file, "--on", "round 1", "--axes", "performance,robustness")
     (found,) = [one for one in results if one["metric"] == "consistency" and not one["slice"]]
     assert found["value"] == 100
-    write_predictions(file, [*plain, *((copy.id, str(copy.label)) for copy in copies[1:])])
+    write_predictions(file, [*plain, *copies[1:]])
     ran = outfox("evaluate", TASK, file, "--on", "round 1", "--axes", "robustness", "--json")
     assert error_of(ran) == "predictions_invalid"
 
