@@ -49,6 +49,7 @@ from outfox.errors import (
     ExportNotWritten,
     ImportNotWritten,
     InvalidArgument,
+    ModelRefused,
     NotExportable,
     NotImportable,
     OutfoxError,
@@ -69,9 +70,10 @@ __version__ = "0.2.0"
 __all__ = [
     "AccessDenied", "ArchiveExists", "CacheUnusable", "DataCorrupt", "DataNotFound", "DataUnreadable",
     "EvaluationFailed", "EvaluatorMissing", "ExportNotWritten", "ImportNotWritten", "InvalidArgument",
-    "NotExportable", "NotImportable", "OutfoxError", "ServerError", "ServerUnavailable", "TaskData",
+    "ModelRefused", "NotExportable", "NotImportable", "OutfoxError", "ServerError", "ServerUnavailable", "TaskData",
     "TransferCorrupt", "attempts", "compare", "contexts", "dynascore", "evaluate", "evaluations", "export",
-    "import_rounds", "import_suite", "iter_load", "leaderboard", "load", "metrics", "models", "open", "votes",
+    "import_rounds", "import_suite", "iter_load", "leaderboard", "load", "metrics", "models", "open", "submissions",
+    "submit", "votes",
 ]  # fmt: skip
 
 # How many bytes of downloaded files are kept.
@@ -410,6 +412,53 @@ def leaderboard(
     return leaderboard_frame(
         task, path, url, token, board=board, weights=weights, data_weights=data_weights, form=form
     )  # fmt: skip
+
+
+def submit(
+    task: str,
+    model: str | Path,
+    *,
+    url: str,
+    token: str,
+    name: str | None = None,
+    labels: Mapping[str, str] | None = None,
+    on: str | Sequence[str] | None = None,
+    anonymous: bool = True,
+) -> dict[str, Any]:
+    """Submit a model to a task's server, which evaluates it on every data set, also on hidden ones.
+
+    `model` is a folder with a Hugging Face model (safetensors) or an ONNX file with its tokenizer, or a CSV or Parquet
+    file of predictions with the columns id and prediction. `labels` says what the labels of the model mean, for example
+    {"LABEL_0": "negative", ...}. `on` names the data sets of predictions (default: every frozen round). Unless
+    `anonymous` is False, others see neither the name nor the model's card.
+
+    Returns the submission: its `id`, its `state` (queued, running, succeeded, failed, cancelled), `results` and
+    `failure`. The same content is submitted once, however often this is called.
+    """
+    from outfox.model_submissions import submit_files
+
+    return submit_files(task, model, url=url, token=token, name=name, labels=labels, on=on, anonymous=anonymous)
+
+
+def submissions(task: str, *, url: str, token: str) -> pd.DataFrame:
+    """Return the models that were submitted with a token, newest first, with their states and failures."""
+    import pandas as pd
+
+    from outfox.model_submissions import list_submissions
+
+    columns = [
+        "id",
+        "name",
+        "visibility",
+        "kind",
+        "state",
+        "position",
+        "created_at",
+        "finished_at",
+        "failure",
+        "results",
+    ]
+    return pd.DataFrame(list_submissions(task, url=url, token=token), columns=columns)
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,7 @@ OutfoxError                 outfox_error
     ArchiveExists           archive_exists        there is another archive at the same place
     EvaluatorMissing        evaluator_missing     models can be evaluated only with the whole of Outfox installed
     EvaluationFailed        evaluation_failed     a model or its rows cannot be evaluated; `reason` is a stable code
+    ModelRefused            model_refused         the server does not take a model; `reason` is a stable code
 """
 
 import re
@@ -117,3 +118,11 @@ class EvaluationFailed(OutfoxError):
         super().__init__(message)
         self.reason = reason
         self.retry = retry
+
+
+class ModelRefused(OutfoxError):
+    """The server does not take a model; `reason` is a stable code."""
+
+    def __init__(self, message: str, *, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason

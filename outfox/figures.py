@@ -205,7 +205,12 @@ def _unique_names(models: Iterable[str], files: Mapping[str, Row]) -> dict[str, 
     names = {one: name if often[name] == 1 else f"{name} ({one})" for one, name in plain.items()}
     if len(set(names.values())) < len(names):  # A model has the name that this gives to another one.
         names = {one: f"{name} ({one})" for one, name in plain.items()}
-    return {one: BoardModel(one, names[one], str(found.get("kind", ""))) for one, found in about.items()}
+    return {one: BoardModel(one, names[one], _kind(found)) for one, found in about.items()}
+
+
+def _kind(about: Mapping[str, Any]) -> str:
+    """Return the kind of a model, and whether a researcher submitted it."""
+    return f"{about.get('kind', '')}{', submitted' if about.get('submitted') else ''}"
 
 
 def _board_data(found: Row) -> BoardData:

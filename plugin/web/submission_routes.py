@@ -59,6 +59,7 @@ STATUSES: Mapping[type[CodedError], int] = {
 }
 # Receiving and checking large files takes long.
 MOST_AT_ONCE = 2
+MOST_BYTES = 1 << 50
 
 
 def submission_routes(lazy_store: LazyStore, clock: Clock, files: SubmittedFiles, place: str) -> Blueprint:
@@ -76,8 +77,8 @@ def submission_routes(lazy_store: LazyStore, clock: Clock, files: SubmittedFiles
         order = _order()
         if not slots.acquire(blocking=False):
             raise DataBusy("too many models are being received at the same time; try again in a moment")
-        # The owner's limit is checked while the body arrives.
-        request.max_content_length = None
+        # Not that of other requests: the owner's limit is checked while the body arrives.
+        request.max_content_length = MOST_BYTES
         try:
             made = submissions.submit(context(), files, found, order, _read, request.content_length)
         finally:

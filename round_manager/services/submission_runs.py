@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from shutil import rmtree
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -23,6 +24,7 @@ from ml_backend.evaluation.predictions import ENDINGS
 from ml_backend.evaluation.sandboxed_predictions import decode_predictions
 from ml_backend.sandbox.process import SandboxLimits, check_sandbox
 from ml_backend.targets.sources import ModelSource
+from outfox.figures import LEAST_HIDDEN_ROWS
 from round_manager.audit import note
 from round_manager.database.store import process_lock
 from round_manager.errors import DataSetNotFound, SubmissionCancelled, SubmissionsBusy
@@ -34,7 +36,7 @@ from round_manager.evaluation.work import PARTS, Candidate, close_models
 from round_manager.jobs import JobOwner
 from round_manager.models import ModelSubmission, SubmissionState, SubmissionTerms, Task, spec_of
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.services.evaluations import EvaluationOrder, EvaluationReport, evaluate_models
+from round_manager.services.evaluations import EvaluationOrder, evaluate_models
 from round_manager.services.submissions import Submitted, show_submission
 from round_manager.tasks.tasks import find_task
 from templates import SeedRow, TaskSpec
@@ -47,6 +49,7 @@ LOOK_SECONDS = 2.0
 MOST_MESSAGE = 1_000
 # Predictions may repeat ids and have others, which is reported by id, up to this many rows.
 SPARE_ROWS = 1_000
+SHOWN = ("data", "axis", "metric", "n", "value", "low", "high")
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def run_next_submission(context: ServiceContext, actor: Actor, task: str, ports:
         if claimed is None:
             return None
         try:
-            report = _evaluate(context, claimed, ports)
+            rows = _evaluate(context, claimed, ports)
         except KeyboardInterrupt:
             _finish(context, actor, claimed, SubmissionState.QUEUED)
             raise
@@ -107,7 +110,7 @@ def run_next_submission(context: ServiceContext, actor: Actor, task: str, ports:
             _undo(claimed, ports)
             _finish(context, actor, claimed, SubmissionState.FAILED, error=error)
         else:
-            _finish(context, actor, claimed, SubmissionState.SUCCEEDED, report=report)
+            _finish(context, actor, claimed, SubmissionState.SUCCEEDED, rows=rows)
         finally:
             close_models()
     return show_submission(context, task, claimed.row.key)
@@ -159,7 +162,8 @@ def _claim(context: ServiceContext, actor: Actor, task: str) -> _Claimed | None:
         return _Claimed(row, task, name, spec_of(found), limits, owner.token)
 
 
-def _evaluate(context: ServiceContext, claimed: _Claimed, ports: SubmissionPorts) -> EvaluationReport:
+def _evaluate(context: ServiceContext, claimed: _Claimed, ports: SubmissionPorts) -> list[dict[str, Any]]:
+    """Evaluate a submission; return its figures on all rows of each data set."""
     row, folder = claimed.row, ports.files.place(claimed.task, claimed.row.key)
     data = DataSets(claimed.spec, ports.place, ports.seed(claimed.task))
     own_id = _own_id(row)
@@ -181,7 +185,11 @@ def _evaluate(context: ServiceContext, claimed: _Claimed, ports: SubmissionPorts
             candidate = Candidate(own_id, claimed.name, PREDICTIONS, predictions=str(decoded), submitted=True)
         _record(context, claimed, model_id=own_id)
         order = EvaluationOrder(claimed.task, [candidate], chosen, DEFAULT_AXES, ports.place, ports.cache)
-        return evaluate_models(order, progress=_Watch(context, claimed))
+        report = evaluate_models(order, progress=_Watch(context, claimed))
+    # A figure of a few hidden rows would reveal their labels.
+    secret = {one.name for one in chosen if one.hidden and one.row_count < LEAST_HIDDEN_ROWS}
+    shown = (asdict(one) for one in report.rows if not one.slice and one.data not in secret)
+    return [{name: one[name] for name in SHOWN} for one in shown]
 
 
 def _undo(claimed: _Claimed, ports: SubmissionPorts) -> None:
@@ -231,7 +239,7 @@ def _finish(
     state: SubmissionState,
     *,
     error: CodedError | None = None,
-    report: EvaluationReport | None = None,
+    rows: list[dict[str, Any]] | None = None,
 ) -> None:
     """Record how this start ended, unless another process has recorded its end."""
     now = context.now()
@@ -245,10 +253,8 @@ def _finish(
             row.finished_at = now
         if error is not None:
             row.code, row.message = error.code, _message(error)
-        if report is not None:
-            figures = [asdict(one) for one in report.rows if not one.slice]
-            kept = ("data", "axis", "metric", "n", "value", "low", "high")
-            row.results = {"rows": [{name: one[name] for name in kept} for one in figures]}
+        if rows is not None:
+            row.results = {"rows": rows}
         note(session, state.value, row, actor=actor.name, reason="", now=now, of=row, after={"code": row.code})
 
 

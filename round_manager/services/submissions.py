@@ -189,6 +189,29 @@ def submit(
         return _store(context, files, token, order, received, sha256)
 
 
+@dataclass(frozen=True)
+class SubmissionOverview:
+    """What a task's owner allows, None if nothing, and what a token has submitted, newest first."""
+
+    terms: SubmissionTerms | None
+    mine: tuple[Submitted, ...]
+
+    @property
+    def version(self) -> str:
+        """A text that changes with everything that is shown."""
+        rows = [(one.row.key, one.row.state, one.row.steps, one.row.total, one.position) for one in self.mine]
+        return repr((self.terms and self.terms.changed_at, rows))
+
+
+def submission_overview(context: ServiceContext, task: str, token: str) -> SubmissionOverview:
+    """Return what the token of this key, empty for none, may submit to a task and has submitted."""
+    with context.store.read() as session:
+        owner = find_task(session, task)
+        terms = _terms(session, owner)
+        mine = _found(session, owner, DataToken.key == token) if token else []
+        return SubmissionOverview(terms if terms is not None and terms.is_open else None, tuple(mine))
+
+
 def list_submissions(context: ServiceContext, task: str, token: ListedToken | None = None) -> list[Submitted]:
     """Return the submissions of a task, or those of one token, newest first."""
     with context.store.read() as session:

@@ -47,6 +47,7 @@ from round_manager.errors import (
 from round_manager.services.board_snapshots import SnapshotView, snapshot_data
 from round_manager.services.context import Actor, Role
 from round_manager.services.leaderboards import BoardDraft, save_board
+from round_manager.services.submissions import submission_overview
 
 UNREADABLE = "this leaderboard cannot be shown at the moment; contact the task's owner"
 POLICY = (
@@ -104,14 +105,16 @@ class _Views:
     def board(self, task: str) -> AnyResponse:
         reader, shown = self._open(task)
         is_page = middleware.wants_html()
+        submitted = submission_overview(self._boards.context(), reader.task.name, reader.token)
 
         def body() -> Response:
             if not is_page:
                 return _json(self._as_data(shown))
             page = BoardPage(shown, self._boards.ranking(shown), request.args)
-            return self._page("leaderboard.html", reader, page, saved=request.args.get("saved", ""))
+            saved = request.args.get("saved", "")
+            return self._page("leaderboard.html", reader, page, saved=saved, submitted=submitted)
 
-        return self._cached(body, shown, reader, "html" if is_page else "json")
+        return self._cached(body, shown, reader, f"html {submitted.version}" if is_page else "json")
 
     def model(self, task: str, model: str) -> AnyResponse:
         reader, shown = self._open(task)
