@@ -21,7 +21,7 @@ POLL_SECONDS = 0.5
 
 
 @click.command()
-@click.option("--once", is_flag=True, help="Run one pass, for cron; wait for the jobs that it starts.")
+@click.option("--once", is_flag=True, help="Run one pass, for cron; wait for the jobs that it starts here.")
 @click.option("--task", metavar="TASK", help="Only this task's rounds; payments are made for all tasks.")
 @click.option(
     "--every",
@@ -101,7 +101,8 @@ def _check_task(context: "ManagerContext", task: str | None) -> None:
 
 def _once(manager: "Manager", context: "ManagerContext", stop: threading.Event) -> None:
     outcomes = manager.once()
-    jobs = (context.trainings, context.submissions)
+    # A later pass finds trainings on a cluster: managers that waited for one would pile up.
+    jobs = (context.submissions,) if context.trainings.durable else (context.trainings, context.submissions)
     while any(one.running for one in jobs) and not stop.is_set():
         stop.wait(POLL_SECONDS)
         if any(one.has_ended for one in jobs):

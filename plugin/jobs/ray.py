@@ -14,7 +14,7 @@ from pathlib import Path
 from plugin.errors import ClusterUnreachable
 from plugin.jobs.process import RETRY_CODE, describe_signal, job_arguments, last_error, outcome_of
 from plugin.jobs.ray_api import RayApi, Submission, SubmittedJob
-from round_manager.jobs import JobOutcome, JobRequest, JobStatus
+from round_manager.jobs import TRAINING, JobOutcome, JobRequest, JobStatus
 
 STOP_SECONDS = 30
 # Without an answer for this long, the cluster and its jobs are lost.
@@ -109,7 +109,7 @@ class RayJobRunner:
 
     def _needs(self, request: JobRequest) -> tuple[int, int]:
         """Return the processors and GPUs that a job reserves: an evaluation's tasks reserve their own."""
-        if request.kind != "training":
+        if request.kind != TRAINING:
             return 0, 0
         return 1, int(self._api.resources().get("GPU", 0) >= 1)
 

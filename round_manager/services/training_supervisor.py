@@ -67,6 +67,11 @@ class TrainingSupervisor:
         return list(self._requests)
 
     @property
+    def durable(self) -> bool:
+        """Whether trainings outlive this supervisor, so that it need not wait for them."""
+        return self._runner.durable
+
+    @property
     def has_ended(self) -> bool:
         """Whether one of them has ended."""
         return any(self._runner.status(request).has_ended for request in self._requests.values())

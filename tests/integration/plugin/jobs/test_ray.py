@@ -156,6 +156,7 @@ def test_a_training_on_the_cluster_makes_the_version_of_this_machine_once_though
         managers.append(start_manager(installation, *EVERY))
         installation.until(TrainingState.RUNNING)
         kill(managers[1])
+        # For cron: it finds the training, and does not wait.
         managers.append(start_manager(installation, "--once"))
         assert managers[2].wait(SECONDS) == 0
     finally:

@@ -28,6 +28,12 @@ def store(tmp_path: Path) -> EvaluationStore:
     return open_evaluations(str(tmp_path / "archives"), "sentiment")
 
 
+@pytest.fixture(params=["folder", "bucket"])
+def any_store(request: pytest.FixtureRequest, tmp_path: Path) -> EvaluationStore:
+    place = request.getfixturevalue("bucket") if request.param == "bucket" else str(tmp_path / "archives")
+    return open_evaluations(place, "sentiment")
+
+
 def folder_with_model(folder: Path) -> Path:
     folder.mkdir()
     (folder / "config.json").write_text("{}")
@@ -49,8 +55,9 @@ def resolver(store: EvaluationStore, tmp_path: Path) -> Resolver:
 
 
 def test_another_machine_gets_equal_work_with_paths_of_its_own(
-    store: EvaluationStore, pack: Pack, tmp_path: Path
+    any_store: EvaluationStore, pack: Pack, tmp_path: Path
 ) -> None:
+    store = any_store
     held_out = [row for row in pack.seed if row.split == "held_out"][:5]
     seed = seed_data_set("seed", held_out, pack.spec)
     rows, predictions = tmp_path / "rows.csv", tmp_path / "predictions.csv"
