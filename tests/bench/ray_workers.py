@@ -2,20 +2,31 @@
 
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from common.progress import Progress
 from plugin.evaluation_jobs import cluster_evaluation
 from plugin.settings import load_settings
 from plugin.wiring import Application
 from round_manager.evaluation.storage import EVALUATIONS
+from round_manager.evaluation.work import Done, Work
 from round_manager.services.evaluations import EvaluationOrder, EvaluationReport, evaluate_models
 from tests.ray_cluster import RayCluster
 
 
-def worker_seconds(order: EvaluationOrder, folder: Path, workers: int) -> tuple[float, EvaluationReport]:
-    """Return how long a cluster with that many workers takes for the evaluation, with nothing stored before."""
+@dataclass(frozen=True)
+class Measured:
+    """How long an evaluation took on a cluster: in all, and per piece once all workers had ended their first."""
+
+    seconds: float
+    seconds_per_piece: float
+    report: EvaluationReport
+
+
+def measure(order: EvaluationOrder, folder: Path, workers: int) -> Measured:
+    """Evaluate on a cluster with that many workers, with nothing stored before."""
     folder.mkdir()
     place = folder / "archives"
     shutil.copytree(order.place, place, ignore=shutil.ignore_patterns(EVALUATIONS))
@@ -34,10 +45,18 @@ def worker_seconds(order: EvaluationOrder, folder: Path, workers: int) -> tuple[
             "OUTFOX_JOBS_ADDRESS": cluster.address,
             "OUTFOX_JOBS_CONFIG": str(theirs),
         }
-        run = cluster_evaluation(Application(load_settings(settings)), order.task, "bench").run
+        cluster_run = cluster_evaluation(Application(load_settings(settings)), order.task, "bench").run
+        ends: list[float] = []
+
+        def run(work: Sequence[Work], progress: Progress) -> Iterator[Done]:
+            for done in cluster_run(work, progress):
+                ends.append(time.perf_counter())
+                yield done
+
         began = time.perf_counter()
         report = evaluate_models(own, run=run)
-        return time.perf_counter() - began, report
+        seconds = time.perf_counter() - began
+        return Measured(seconds, (ends[-1] - ends[workers - 1]) / (len(ends) - workers), report)
     finally:
         cluster.stop()
 
@@ -45,8 +64,11 @@ def worker_seconds(order: EvaluationOrder, folder: Path, workers: int) -> tuple[
 def compare_workers(order: EvaluationOrder, folder: Path, show: Callable[[str], None]) -> float:
     """Return how many times as fast two workers are than one, from the submission to the last result."""
     folder.mkdir()
-    one, alone = worker_seconds(order, folder / "one", 1)
-    two, shared = worker_seconds(order, folder / "two", 2)
-    assert alone.as_data() == shared.as_data(), "the figures do not depend on the workers"
-    show(f"on a Ray cluster: {one:.1f} s with one worker, {two:.1f} s with two, {one / two:.2f} x")
-    return one / two
+    one, two = measure(order, folder / "one", 1), measure(order, folder / "two", 2)
+    assert one.report.as_data() == two.report.as_data(), "the figures do not depend on the workers"
+    steady = one.seconds_per_piece / two.seconds_per_piece
+    show(
+        f"on a Ray cluster: {one.seconds:.1f} s with one worker, {two.seconds:.1f} s with two; "
+        f"once all workers had begun, two were {steady:.2f} x as fast"
+    )
+    return one.seconds / two.seconds
