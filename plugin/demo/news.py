@@ -16,6 +16,7 @@ Report = Callable[[str], None]
 SECONDS_TO_END = 20.0
 MOST_REASONS = 2
 ENDED = (RoundStatus.VALIDATING, RoundStatus.CLOSED)
+DECIDED = (ExampleStatus.FLAGGED, ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,9 @@ class News:
 
     def _own(self, before: ExampleState | None, now: ExampleState, state: RoundState) -> Iterator[str]:
         was = before.status if before else None
+        if was is None and now.status in DECIDED:
+            # Decided since the last look.
+            yield self._submitted(now)
         if now.status is not was:
             text = self._outcome(now, state)
             if text:
@@ -67,12 +71,16 @@ class News:
         if now.bonus is EntryState.CONFIRMED and (before is None or before.bonus is not EntryState.CONFIRMED):
             yield f"Your bonus of {dollars(state.bonus_cents)} was paid: {self._pointers.earnings}"
 
-    def _outcome(self, now: ExampleState, state: RoundState) -> str:
+    def _submitted(self, now: ExampleState) -> str:
         where = "in Label Studio" if now.in_label_studio else "on the marketplace"
+        fooled = "fooled the model" if now.fooled else "did not fool the model"
+        judges = "simulated colleagues" if self._pointers.has_colleagues else "other people"
+        known = "" if now.is_new else " It repeats a known text, so it earns no bonus and the round does not count it."
+        return f"Your example {where} {fooled}; now {judges} judge it.{known}"
+
+    def _outcome(self, now: ExampleState, state: RoundState) -> str:
         if now.status is ExampleStatus.PENDING:
-            fooled = "fooled the model" if now.fooled else "did not fool the model"
-            judges = "simulated colleagues" if self._pointers.has_colleagues else "other people"
-            return f"Your example {where} {fooled}; now {judges} judge it."
+            return self._submitted(now)
         if now.status is ExampleStatus.VERIFIED:
             return f"Your example was validated by {_voters(now)}. {self._reward(now, state)}".rstrip()
         if now.status is ExampleStatus.DISPUTED:

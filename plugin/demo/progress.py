@@ -15,7 +15,10 @@ COUNTED = (ExampleStatus.PENDING, ExampleStatus.FLAGGED, ExampleStatus.VERIFIED)
 
 @dataclass(frozen=True)
 class ExampleState:
-    """One example; `bonus` is the state of its bonus, None if it has none."""
+    """One example; `bonus` is the state of its bonus, None if it has none.
+
+    `is_new` is whether its text repeats no known one: only new texts count towards the target.
+    """
 
     id: UUID
     round: int
@@ -28,6 +31,7 @@ class ExampleState:
     simulated_votes: int
     bonus: EntryState | None
     in_label_studio: bool
+    is_new: bool = True
 
 
 @dataclass(frozen=True)
@@ -45,13 +49,13 @@ class RoundState:
 
     @property
     def expected(self) -> int:
-        """The validated fooling examples if all votes to come agree with the authors."""
-        return sum(one.fooled and one.status in COUNTED for one in self.examples)
+        """What the round will have of its target if all votes to come agree with the authors."""
+        return sum(one.fooled and one.is_new and one.status in COUNTED for one in self.examples)
 
     @property
     def verified(self) -> int:
-        """The validated fooling examples."""
-        return sum(one.fooled and one.status is ExampleStatus.VERIFIED for one in self.examples)
+        """What the round has of its target: validated fooling examples with new texts."""
+        return sum(one.fooled and one.is_new and one.status is ExampleStatus.VERIFIED for one in self.examples)
 
     @property
     def own(self) -> tuple[ExampleState, ...]:
@@ -102,6 +106,7 @@ def examples_of(context: ServiceContext, task: str, number: int) -> Iterator[Exa
                 simulated_votes=one.simulated_votes,
                 bonus=one.bonus,
                 in_label_studio=example.source is Source.LABEL_STUDIO,
+                is_new=example.duplicate is None,
             )
         if page.next_after is None:
             return

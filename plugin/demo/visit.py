@@ -3,14 +3,17 @@
 import threading
 import time
 from contextlib import nullcontext
+from dataclasses import replace
 
+from common.errors import CodedError
 from plugin.demo.colleagues import Colleagues, Place, meaning_in
 from plugin.demo.demo import TASK, Demo
 from plugin.demo.news import News, Pointers, Report
-from plugin.demo.progress import RoundState, round_state
+from plugin.demo.progress import RoundState, examples_of, round_state
 from plugin.demo.servers import Watch
 from plugin.demo.simulation import open_record
 from plugin.demo.welcome import Ready, outfox_command
+from round_manager.models import RoundStatus
 from round_manager.services.context import ServiceContext
 
 POLL_SECONDS = 0.5
@@ -32,6 +35,7 @@ class Visit:
             has_colleagues=minutes is not None,
         )
         self._news = News(report, pointers)
+        self._known: RoundState | None = None
 
     def run(self, watch: Watch, stop: threading.Event) -> None:
         """Keep the servers running, let the colleagues work and report what happens, until `stop` is set."""
@@ -40,9 +44,23 @@ class Visit:
             while not stop.wait(POLL_SECONDS):
                 watch.check()
                 if time.monotonic() - looked_at >= SECONDS_BETWEEN_LOOKS:
-                    self._news.update(round_state(services, TASK))
+                    self._look(services)
                     looked_at = time.monotonic()
             self._report("stopping …")
+
+    def _look(self, services: ServiceContext) -> None:
+        """Report what is new, at the end of a round also what happened in it since the last look."""
+        try:
+            known, state = self._known, round_state(services, TASK)
+        except CodedError as error:
+            if not error.retry:
+                raise
+            return  # The database is busy.
+        if known is not None and known.number != state.number:
+            examples = tuple(examples_of(services, TASK, known.number))
+            self._news.update(replace(known, status=RoundStatus.CLOSED, frozen=True, examples=examples))
+        self._news.update(state)
+        self._known = state
 
     def _colleagues(self, services: ServiceContext) -> "Colleagues | nullcontext[None]":
         if self._minutes is None:

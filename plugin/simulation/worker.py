@@ -184,7 +184,7 @@ class SimulatedWorker:
         return done
 
     def _fool(self, page: HitPage, number: int, prompt: str, target: str, state: Json) -> tuple[int, bool]:
-        """Attempt until the model is fooled or patience ends, and submit the last text; return attempts and success."""
+        """Attempt until a new text fools the model or patience ends, and submit it; return attempts and success."""
         profile, (about, text) = self.profile, _names(self._spec)
         patience = min(max(profile.patience, state["tries_before_skip"], 1), state["tries"])
         for attempt in range(1, patience + 1):
@@ -195,8 +195,10 @@ class SimulatedWorker:
             self._record.note_text(draft.text, draft.reading)
             result = text_result(text, about, draft.text)
             self._spend(page, SECONDS_PER_ATTEMPT)
-            fooled = bool(page.ask(number, result)["verdict"]["fooled"])
-            if fooled or attempt == patience:
+            verdict = page.ask(number, result)["verdict"]
+            fooled = bool(verdict["fooled"])
+            # A text that repeats a known one earns no bonus.
+            if (fooled and not verdict["warning"]) or attempt == patience:
                 page.submit(number, result)
                 return attempt, fooled
         raise AssertionError("a worker makes at least one attempt")

@@ -1,6 +1,6 @@
 """When the demo's simulated colleagues write and validate."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import uuid4
 
 import pytest
@@ -108,3 +108,12 @@ def test_colleagues_are_named_as_simulated_and_enough_for_every_vote() -> None:
 def test_what_a_person_wrote_means_the_label_they_were_asked_for() -> None:
     examples = [example(text="theirs"), example(simulated=False, text="mine")]
     assert (meaning_in(examples, "mine"), meaning_in(examples, "theirs")) == ("positive", "")
+
+
+def test_a_text_that_repeats_another_is_replaced(pace: RoundPace, watch: Watch) -> None:
+    watch.seconds += 60.0 * MINUTES
+    repeated = replace(example(simulated=False, status=ExampleStatus.VERIFIED), is_new=False)
+    holding = state(repeated, *(example(status=ExampleStatus.VERIFIED) for _ in range(3)))
+    assert holding.verified == 3
+    pace.update(holding)
+    assert pace.may_write(1)

@@ -62,11 +62,20 @@ def test_examples_of_simulated_colleagues_are_only_counted(news: News, told: lis
         ({"fooled": False, "bonus": None}, "did not fool"),
         ({"status": ExampleStatus.VERIFIED, "votes": 2, "simulated_votes": 1}, "2 people, 1 of them simulated"),
         ({"status": ExampleStatus.VERIFIED, "in_label_studio": True, "bonus": None}, "no bonus"),
+        ({"is_new": False, "bonus": None}, "repeats a known text"),
     ],
 )
 def test_every_outcome_is_told(news: News, told: list[str], change: dict[str, object], expected: str) -> None:
     news.update(holding(replace(MINE, **change)))  # type: ignore[arg-type]
-    assert expected in told[0]
+    assert any(expected in text for text in told)
+
+
+def test_an_example_that_was_decided_between_two_looks_is_reported_from_its_beginning(
+    news: News, told: list[str]
+) -> None:
+    news.update(holding(replace(MINE, status=ExampleStatus.VERIFIED, votes=2, simulated_votes=2, in_label_studio=True)))
+    assert "Your example in Label Studio fooled the model" in told[0]
+    assert "validated by 2 simulated colleagues" in told[1]
 
 
 def test_a_round_is_followed_to_the_next_one(news: News, told: list[str]) -> None:
