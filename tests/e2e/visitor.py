@@ -16,7 +16,8 @@ from templates import TaskSpec
 from tests.e2e.plugin.web.work.hands import Mouse
 from tests.e2e.plugin.web.work.hit_page import HitPage
 
-SECONDS_TO_INSIST = 120
+# Long: other tests use the same cores, and there is no work between two rounds. What is there ends the wait.
+SECONDS_TO_INSIST = 600
 # Rarely, because the other processes need the same cores.
 SECONDS_BETWEEN_LOOKS = 1.0
 # A list of HITs that is not rendered costs little.
@@ -48,6 +49,14 @@ class Visitor:
     def write(self) -> str:
         """Write until the model is fooled or the HIT may be submitted anyway; submit it and return the text."""
         return self._insist(self._write)
+
+    def wait_for_work(self) -> None:
+        """Wait until a HIT to write is offered."""
+        self._find(self._spec.title)
+
+    def is_offered_work(self) -> bool:
+        """Return whether a HIT to write is offered now."""
+        return self._is_offered(self._spec.title)
 
     def _take_quiz(self) -> None:
         hit = self._taken(f"Paid quiz: {self._spec.title}")
@@ -121,10 +130,14 @@ class Visitor:
 
     def _find(self, title: str) -> None:
         deadline = time.monotonic() + SECONDS_TO_INSIST
-        headers = {"Accept-Language": self._shown.language}
-        while f'"{self._accept(title)}"' not in unescape(self._page.request.get(self._site, headers=headers).text()):
+        while not self._is_offered(title):
             assert time.monotonic() < deadline, f"no HIT was available: {title}"
             time.sleep(SECONDS_BETWEEN_LISTS)
+
+    def _is_offered(self, title: str) -> bool:
+        headers = {"Accept-Language": self._shown.language}
+        answer = self._page.request.get(self._site, headers=headers, timeout=1_000 * SECONDS_TO_INSIST)
+        return f'"{self._accept(title)}"' in unescape(answer.text())
 
     def _tries_left(self, hit: HitPage) -> int:
         return int(hit.there("tries-bar").evaluate("(bar) => bar.value"))

@@ -29,6 +29,8 @@ MINUTES = 0.5
 # Every n-th row of the seed.
 SEED_PART = 5
 DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
+# Long: other tests use the same cores. What is there ends the wait.
+MILLISECONDS_FOR_LABEL_STUDIO = 120_000
 
 
 @dataclass(frozen=True)
@@ -69,6 +71,7 @@ class SharedDemo:
 
     def log_in(self, page: Page) -> None:
         """Log the owner in to Label Studio with what the demo printed."""
+        page.set_default_timeout(MILLISECONDS_FOR_LABEL_STUDIO)
         page.goto(self.ready["url"])
         page.fill("#email", self.ready["email"])
         page.fill("#password", self.ready["password"])
@@ -87,14 +90,21 @@ class SharedDemo:
             return round_state(services, TASK)
 
     def decided(self, text: str) -> ExampleState:
-        """Wait until the example with this text is decided, in whichever round, and return it."""
+        """Wait until the person's example with this text is decided, in whichever round, and return it."""
+        return self._example(text, lambda one: one.status in DECIDED)
+
+    def confirmed(self, text: str) -> ExampleState:
+        """Wait until the marketplace has confirmed the person's example with this text, and return it."""
+        return self._example(text, lambda one: one.status is not ExampleStatus.UNCONFIRMED)
+
+    def _example(self, text: str, is_so: Callable[[ExampleState], bool]) -> ExampleState:
         found: list[ExampleState] = []
 
         def look() -> bool:
             assert self.running.ended() is None, self.running.said
             rounds = [one.round.number for one in list_rounds(services, TASK)]
             every = (one for number in rounds for one in examples_of(services, TASK, number))
-            found[:] = [one for one in every if one.text == text and one.status in DECIDED]
+            found[:] = [one for one in every if one.text == text and not one.simulated and is_so(one)]
             return bool(found)
 
         with self._services() as services:
