@@ -22,6 +22,7 @@ from tests.fakes.market import MarketServer
 DESK: ViewportSize = {"width": 1280, "height": 860}
 PHONE: ViewportSize = {"width": 360, "height": 740}
 LANDSCAPE: ViewportSize = {"width": 812, "height": 375}
+KEYBOARD: ViewportSize = {"width": 375, "height": 440}
 TITLE = "Write a review that the model gets wrong"
 QUESTION = (
     '<ExternalQuestion xmlns="http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2006-07-14/'

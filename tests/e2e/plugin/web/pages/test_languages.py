@@ -34,6 +34,8 @@ EDITOR_TEXTS = """() => {
     }
     return found;
 }"""
+# A phone, with its keyboard open, on its side, and a desktop.
+SIZES = ((375, 740), (375, 440), (812, 375), (1280, 800))
 HITS: dict[HitKind, Callable[[WorkSite], Hit]] = {
     HitKind.CREATE: lambda site: site.campaign.add_hit(),
     HitKind.VALIDATE: lambda site: to_check(site, 2),
@@ -106,15 +108,17 @@ def test_no_text_is_untranslated_outside_label_studios_own_strings(
 def test_a_page_in_any_language_is_accessible_and_fits(open_site: OpenSite, tab: BarePage, kind: HitKind) -> None:
     site = open_site()
     hit = HITS[kind](site)
-    for language in (*LANGUAGES, MIRRORED):
+    for place, language in enumerate((*LANGUAGES, MIRRORED)):
         tab.open(site, hit, language=language).ready()
         expect(tab.page.locator("html")).to_have_attribute("lang", language)
         expect(tab.page.locator("html")).to_have_attribute("dir", translator(language).direction)
-        assert violations(tab.page.main_frame) == [], language
-        for width, height in ((375, 740), (1280, 800)):
+        for size, (width, height) in enumerate(SIZES):
             tab.page.set_viewport_size({"width": width, "height": height})
-            assert fits(tab.page), (language, width)
-            tab.keep(f"{language}-{kind.value}-{width}")
+            assert fits(tab.page), (language, width, height)
+            tab.keep(f"{language}-{kind.value}-{width}x{height}")
+            # Each language in another window: the rules take longer than all the rest.
+            if size == place % len(SIZES):
+                assert violations(tab.page.main_frame) == [], (language, width, height)
     assert tab.complaints == []
 
 
