@@ -37,7 +37,7 @@ FLAGS = [
 # A connection opened in advance could lead to the server of an earlier test at the same address.
 NO_GUESSES = {"net": {"network_prediction_options": 2}}
 # Long: other tests use the same two cores. A condition that holds ends the wait.
-MILLISECONDS_TO_WAIT = 20_000
+MILLISECONDS_TO_WAIT = 60_000
 ADVICE = "no Chromium was found and none could be fetched; install it (apt-get install chromium) and run again"
 
 

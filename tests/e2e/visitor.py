@@ -18,6 +18,7 @@ from tests.e2e.plugin.web.work.hit_page import HitPage
 
 # Long: other tests use the same cores, and there is no work between two rounds. What is there ends the wait.
 SECONDS_TO_INSIST = 600
+MILLISECONDS_TO_SUBMIT = 120_000
 # Rarely, because the other processes need the same cores.
 SECONDS_BETWEEN_LOOKS = 1.0
 # A list of HITs that is not rendered costs little.
@@ -38,6 +39,7 @@ class Visitor:
         self._person = person
         self._shown = translator(language)
         self._text = ""
+        page.set_default_timeout(MILLISECONDS_TO_SUBMIT)
         page.goto(invitation)
         page.get_by_role("button", name=self._says("Start working")).click()
         expect(page.get_by_role("heading", name=self._says("Find work"))).to_be_visible()
@@ -110,7 +112,9 @@ class Visitor:
             self._page.goto(self._site)
             button = self._page.get_by_role("button", name=self._accept(title), exact=True)
             assert button.count(), "someone else accepted it"
-            button.click()
+            with self._page.expect_navigation(wait_until="commit"):
+                button.click()
+            assert "/work/" in self._page.url, "someone else accepted it"
             expect(self._page.get_by_role("timer").first).to_be_visible()
             hit = HitPage(self._hands)
         # Otherwise the marketplace assigns the next one immediately.
@@ -145,7 +149,9 @@ class Visitor:
     def _expect_handed_in(self) -> None:
         """The marketplace says so, above whatever it shows next."""
         said = self._says("Submitted. That was the last one of its kind for you.")
-        expect(self._page.get_by_role("status").filter(has_text=said.split(".")[0])).to_be_visible()
+        status = self._page.get_by_role("status").filter(has_text=said.split(".")[0])
+        # A quiz that was submitted is not offered again, so it cannot be repeated.
+        expect(status).to_be_visible(timeout=MILLISECONDS_TO_SUBMIT)
 
     def _accept(self, title: str) -> str:
         return self._says("Accept %(title)s", title=title)
