@@ -26,6 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from plugin.cli import run
+from plugin.hints import set_program
 from templates import BUILT_IN, load_pack
 
 # The same cases in every run: `make fuzz` is what draws new ones.
@@ -120,7 +121,7 @@ def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def outfox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Outfox:
+def outfox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Outfox]:
     """Run the outfox command in a temporary home."""
     monkeypatch.setenv("OUTFOX_HOME", str(tmp_path / "home"))
     # Parallel test processes inherit the width of the terminal.
@@ -131,7 +132,9 @@ def outfox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Captur
         code = run([str(argument) for argument in arguments])
         return Ran(code, *capfd.readouterr())
 
-    return outfox
+    yield outfox
+    # The last command's options stay in hints, which other tests read.
+    set_program([])
 
 
 @pytest.fixture

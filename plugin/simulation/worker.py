@@ -1,12 +1,13 @@
 """Simulated workers: profiles with skill, honesty, care and patience, and how such a worker does HITs."""
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
 
 from plugin.simulation.browser import Browser, SimulationPageError
 from plugin.simulation.pages import AcceptedHit, HitPage, Json, MarketplaceSite, Offer, choice_result, text_result
-from plugin.simulation.sentences import SimulationRecord, write
+from plugin.simulation.sentences import Draft, SimulationRecord, write
 from templates import TaskSpec
 
 # One in six is dishonest, but not the first ones, so that a tiny crowd can work too.
@@ -187,10 +188,10 @@ class SimulatedWorker:
         """Attempt until a new text fools the model or patience ends, and submit it; return attempts and success."""
         profile, (about, text) = self.profile, _names(self._spec)
         patience = min(max(profile.patience, state["tries_before_skip"], 1), state["tries"])
+        asked: set[str] = set()
         for attempt in range(1, patience + 1):
-            draft = write(
-                prompt, target, profile.rng(prompt, target, attempt), skill=profile.skill, honest=profile.honest
-            )
+            draft = self._draft(prompt, target, attempt, asked)
+            asked.add(draft.text)
             # Recorded first: a validator may get it before this call returns.
             self._record.note_text(draft.text, draft.reading)
             result = text_result(text, about, draft.text)
@@ -202,6 +203,17 @@ class SimulatedWorker:
                 page.submit(number, result)
                 return attempt, fooled
         raise AssertionError("a worker makes at least one attempt")
+
+    def _draft(self, prompt: str, target: str, attempt: int, asked: Container[str]) -> Draft:
+        """Return a text that the worker has not asked about yet."""
+        for again in itertools.count():
+            about = (prompt, target, attempt, again) if again else (prompt, target, attempt)
+            draft = write(
+                prompt, target, self.profile.rng(*about), skill=self.profile.skill, honest=self.profile.honest
+            )
+            if draft.text not in asked:
+                return draft
+        raise AssertionError("there are more sentences than attempts")
 
     def _validate(self, page: HitPage, state: Json) -> VisitResult:
         _, text = _names(self._spec)
