@@ -17,6 +17,7 @@ from sqlalchemy import URL, Engine, create_engine, event
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.pool import PoolProxiedConnection, QueuePool
 
+from common.arrival import arrived_at
 from common.errors import CodedError
 
 # What a connection may take to show that it still works, before it is replaced.
@@ -123,19 +124,23 @@ def _limit_waiting(engine: Engine, limits: DatabaseLimits) -> None:
 class _Connector:
     """Opens connections. After a slow failure one thread tries at a time, and the others fail at once.
 
-    Otherwise every thread of a server would wait for a database that is away, and none would be left to say so.
+    Otherwise every thread of a server would wait for a database that is away, and none would be left to say so. A
+    request that arrived before the failure has waited as long as the attempt took, and fails at once, too: requests
+    that are answered one by one would otherwise try one after the other.
     """
 
     def __init__(self, limits: DatabaseLimits) -> None:
         self._patience = limits.connect
         self._trying = threading.Lock()
-        self._failing = False
+        # When the last attempt ended, by the monotonic clock, if it failed slowly.
+        self._failed_at: float | None = None
 
     def connect(self, arguments: Sequence[Any], named: dict[str, Any]) -> Any:
         """Return a new connection; raise the driver's error if that fails."""
-        if not self._failing:
+        failed_at = self._failed_at
+        if failed_at is None:
             return self._try(arguments, named)
-        if not self._trying.acquire(blocking=False):
+        if arrived_at() <= failed_at or not self._trying.acquire(blocking=False):
             raise _driver().OperationalError("the server did not answer another attempt")
         try:
             return self._try(arguments, named)
@@ -147,9 +152,10 @@ class _Connector:
         try:
             connection = _connection_class().connect(*arguments, **named)
         except _driver().Error:
-            self._failing = time.monotonic() - began >= SLOW_SECONDS
+            ended = time.monotonic()
+            self._failed_at = ended if ended - began >= SLOW_SECONDS else None
             raise
-        self._failing = False
+        self._failed_at = None
         connection.patience = self._patience
         return connection
 

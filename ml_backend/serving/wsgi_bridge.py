@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 from wsgiref.types import WSGIApplication, WSGIEnvironment
 
+from common.arrival import note_arrival
 from ml_backend.serving.request_body import BodyMemory, Message, Receive, Refusal, RequestBody, StreamedBody
 from ml_backend.serving.request_threads import RequestThreads
 
@@ -35,6 +36,13 @@ Send = Callable[[Message], Awaitable[None]]
 Headers = list[tuple[bytes, bytes]]
 
 
+def _request_context() -> Context:
+    """Return the context variables of a request that arrives now."""
+    context = copy_context()
+    context.run(note_arrival)
+    return context
+
+
 @dataclass
 class _Reply:
     """A response that is being produced: its first part, and where the rest comes from."""
@@ -46,7 +54,7 @@ class _Reply:
     # Whether all of it is produced before any of it is sent.
     is_buffered: bool = False
     # Its parts are produced on several threads; the application finds the same context variables on each.
-    context: Context = field(default_factory=copy_context)
+    context: Context = field(default_factory=_request_context)
 
     @property
     def is_complete(self) -> bool:

@@ -18,6 +18,7 @@ from typing import Self
 from sqlalchemy import Engine, text
 from sqlalchemy.orm import Session
 
+from common.arrival import arrived_at
 from common.database import read_only
 from common.database_engine import SLOW_SECONDS, DatabaseLimits
 from common.database_probe import DatabaseProbe
@@ -167,14 +168,16 @@ class LazyStore:
 
     A server can start before its database is reachable, and no connection is carried over a fork. While the database
     cannot be opened, each use raises the error that says why. If that takes long, one thread tries at a time, and the
-    others raise the last error at once. `keep` is for how many seconds a result of the health check is returned again.
+    others raise the last error at once, as do requests that arrived before it. `keep` is for how many seconds a result
+    of the health check is returned again.
     """
 
     def __init__(self, url: str, *, opener: Callable[[str], Store] = open_store, keep: float = 0.0) -> None:
         self._url = url
         self._opener = opener
         self._store: Store | None = None
-        self._slow_failure: StoreError | None = None
+        # With when it was raised, by the monotonic clock.
+        self._slow_failure: tuple[StoreError, float] | None = None
         self._lock = threading.Lock()
         self.health = HealthCheck(lambda: {"revision": self.open().probe().found}, keep=keep)
 
@@ -183,13 +186,15 @@ class LazyStore:
         store, failure = self._store, self._slow_failure
         if store is not None:
             return store
-        if not self._lock.acquire(blocking=failure is None):
-            raise copy.copy(failure) if failure else StoreUnavailableError("the database is being opened")
+        if failure is not None and (arrived_at() <= failure[1] or not self._lock.acquire(blocking=False)):
+            raise copy.copy(failure[0])
+        if failure is None:
+            self._lock.acquire()
         try:
             if self._store is None:
                 if self._slow_failure is not None and self._slow_failure is not failure:
                     # Another thread tried while this one waited.
-                    raise copy.copy(self._slow_failure)
+                    raise copy.copy(self._slow_failure[0])
                 self._store = self._open()
             return self._store
         finally:
@@ -200,7 +205,8 @@ class LazyStore:
         try:
             store = self._opener(self._url)
         except StoreError as error:
-            self._slow_failure = error if time.monotonic() - began >= SLOW_SECONDS else None
+            ended = time.monotonic()
+            self._slow_failure = (error, ended) if ended - began >= SLOW_SECONDS else None
             raise
         self._slow_failure = None
         return store

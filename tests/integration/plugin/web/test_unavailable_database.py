@@ -5,7 +5,9 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from http.client import HTTPConnection
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,12 +15,14 @@ import pytest
 from flask.testing import FlaskClient
 from sqlalchemy import NullPool, create_engine, make_url, text
 
+from plugin.cli.servers import OPENINGS
+from plugin.crowd import HitLinks
 from plugin.settings import Settings
 from plugin.web.app import ServeProcess, web_app
 from plugin.wiring import Application
 from round_manager.database.store import LazyStore, open_store
 from tests.campaign import start_campaign
-from tests.fakes.http_server import busy_server
+from tests.fakes.http_server import RunningServer, busy_server
 from tests.integration.databases import Databases, StoppablePostgresql
 from tests.integration.plugin.web.conftest import SECRETS, headers_for
 
@@ -76,11 +80,42 @@ def test_a_stopped_postgresql_is_a_503_and_down_in_time(
                 began = time.monotonic()
                 answer = client.get(path)
                 assert time.monotonic() - began < 8
-                assert (answer.status_code, answer.headers.get("Retry-After")) in ((503, "2"), (404, None), (401, None))
+                assert (answer.status_code, answer.headers.get("Retry-After")) in ((503, "2"), (409, None), (401, None))
             answer = client.post("/api/attempts", data=body, headers=headers_for(body, time.time()))
             assert (answer.status_code, answer.headers["Retry-After"], answer.get_json()["retry"]) == (503, "2", True)
         wait_until_up(client)
         assert client.post("/api/attempts", data=body, headers=headers_for(body, time.time())).status_code == 200
+
+
+@pytest.mark.xdist_group("stoppable-postgresql")
+def test_pages_that_wait_to_be_opened_do_not_each_try_a_stopped_postgresql(
+    tmp_path: Path, stoppable_postgresql: StoppablePostgresql
+) -> None:
+    path, waiting = HitLinks("/hits", SECRETS).url_of(uuid4()), 12
+
+    def open_page(port: int) -> tuple[int, str | None]:
+        connection = HTTPConnection("127.0.0.1", port, timeout=60)
+        try:
+            connection.request("GET", path)
+            answer = connection.getresponse()
+            return answer.status, answer.headers["Retry-After"]
+        finally:
+            connection.close()
+
+    with serving(tmp_path, stoppable_postgresql.migrated()) as client:
+        wait_until_up(client)
+        with (
+            RunningServer(client.application, one_by_one=OPENINGS) as server,
+            ThreadPoolExecutor(waiting) as threads,
+        ):
+            with stoppable_postgresql.stopped():
+                began = time.monotonic()
+                assert set(threads.map(open_page, [server.port] * waiting)) == {(503, "2")}
+                # The driver waits for two seconds at least, for each of them if they try one after the other.
+                assert time.monotonic() - began < 1.5 * waiting
+            wait_until_up(client)
+            # There is no such HIT, says the database.
+            assert open_page(server.port) == (409, None)
 
 
 def test_a_killed_postgresql_is_down_at_once(tmp_path: Path, postgresql_databases: Databases) -> None:
