@@ -96,6 +96,12 @@ def test_an_unknown_runtime_is_an_error(
         load_target(versions["sentiment", "int8"], "tensorflow")
 
 
+def _two_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the machine seem to have two processors, which a process may use."""
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+
+
 def test_threads_are_measured_once_in_a_process(versions: Versions, monkeypatch: pytest.MonkeyPatch) -> None:
     measured: list[object] = []
 
@@ -104,7 +110,7 @@ def test_threads_are_measured_once_in_a_process(versions: Versions, monkeypatch:
         return 1.0
 
     monkeypatch.setattr(onnx_runtime, "_threads_by_precision", {})
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    _two_processors(monkeypatch)
     monkeypatch.setattr(onnx_runtime, "_seconds", seconds)
     for _ in range(3):
         load_target(versions["sentiment", "int8"])
@@ -118,7 +124,7 @@ def test_more_threads_are_used_only_where_they_save_much_time(
     # One thread is measured by the time it runs: on a busy machine, it also waits for a core.
     seconds = {time.perf_counter: several, time.thread_time: 1.0}
     monkeypatch.setattr(onnx_runtime, "_threads_by_precision", {})
-    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+    _two_processors(monkeypatch)
     monkeypatch.setattr(onnx_runtime, "_seconds", lambda _network, _sample, clock: seconds[clock])
     load_target(versions["sentiment", "int8"])
     assert onnx_runtime._threads_by_precision == {True: threads}
