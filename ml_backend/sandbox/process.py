@@ -40,6 +40,7 @@ STOP_SECONDS = 10.0
 PIECE = 1 << 16
 THREADS = 2
 PROC = Path("/proc")
+PEAK = "VmHWM:"
 _FIRST_SECONDS = 30
 
 
@@ -101,6 +102,10 @@ class Sandbox:
         except BaseException:
             self.close()
             raise
+
+    def peak_bytes(self) -> int:
+        """Return the peak resident bytes of the command's process so far, as the system counts them."""
+        return max((_peak_bytes(one) for one in _descendants(self._process.pid)), default=0)
 
     def memory_exceeded(self) -> ModelMemoryExceeded:
         """Return the error of a process that needs more memory than it may use."""
@@ -229,6 +234,14 @@ def _resident_bytes(pid: int) -> int:
         with contextlib.suppress(OSError, ValueError, IndexError):
             pages += int((PROC / str(one) / "statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def _peak_bytes(pid: int) -> int:
+    try:
+        lines = (PROC / str(pid) / "status").read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) * 1_024 for line in lines if line.startswith(PEAK))
+    except (OSError, StopIteration):
+        return 0  # It has just ended.
 
 
 def _descendants(pid: int) -> list[int]:

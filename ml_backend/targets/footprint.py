@@ -6,11 +6,15 @@ import resource
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from common.errors import one_line
 from ml_backend.artefact import read_manifest
 from ml_backend.errors import MemoryNotMeasured
+from ml_backend.sandbox.process import SandboxLimits
+from ml_backend.targets.sandboxed import SandboxedTarget
 from ml_backend.targets.sources import ModelSource
 from ml_backend.targets.target import Row, Target
 
@@ -27,8 +31,11 @@ log = logging.getLogger(__name__)
 def peak_bytes(source: ModelSource, rows: Sequence[Row] = ()) -> int | None:
     """Return the peak resident bytes of a fresh process that answers these rows, by default a few long ones.
 
-    None if the model runs elsewhere. Raise MemoryNotMeasured where the process fails.
+    None if the model runs elsewhere. Raise MemoryNotMeasured where the process fails; a stranger's model raises what
+    its target raises.
     """
+    if source.limits is not None:
+        return _sandboxed_peak_bytes(source, source.limits, rows)
     directory = Path(source.directory)
     if source.kind == "version" and not read_manifest(directory).files:
         return None
@@ -43,6 +50,14 @@ def peak_bytes(source: ModelSource, rows: Sequence[Row] = ()) -> int | None:
         raise MemoryNotMeasured(f"could not measure the memory of {source.version}: {last[0][:200]}") from error
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise MemoryNotMeasured(f"could not measure the memory of {source.version}: {one_line(error)}") from error
+
+
+def _sandboxed_peak_bytes(source: ModelSource, limits: SandboxLimits, rows: Sequence[Row]) -> int:
+    """Return what the system counts for the process in a sandbox: a stranger's model does not report its own peak."""
+    bounded = replace(limits, seconds=min(limits.seconds, SECONDS))
+    with closing(SandboxedTarget(asdict(replace(source, limits=None)), bounded)) as target:
+        target.predict(rows)
+        return target.peak_bytes()
 
 
 def version_peak_bytes(directory: Path) -> int | None:

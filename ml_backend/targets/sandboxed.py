@@ -50,6 +50,10 @@ class SandboxedTarget:
             found += self._predictions(texts[first : first + ROWS_PER_CALL])
         return found
 
+    def peak_bytes(self) -> int:
+        """Return the peak resident bytes of the model's process so far."""
+        return self._sandbox.peak_bytes()
+
     def close(self) -> None:
         """End the process."""
         self._sandbox.close()

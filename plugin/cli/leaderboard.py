@@ -37,7 +37,11 @@ class DefaultGroup(click.Group):
 
 
 BOARD = click.option(
-    "--board", default="", metavar="BOARD", help="A board, by its name or key. Default: the default one."
+    "--board",
+    default="",
+    show_default=False,
+    metavar="BOARD",
+    help="A board, by its name or key. Default: the default one.",
 )
 WEIGHTS = click.option(
     "--weights", metavar="AXIS=N,…", help="Weights of axes, for example performance=4,robustness=1; others have 0."
@@ -116,7 +120,9 @@ def show_(
 @click.argument("name", metavar="BOARD")
 @WEIGHTS
 @DATA_WEIGHTS
-@click.option("--from", "parent", default="", metavar="BOARD", help="Begin with the weights of another board.")
+@click.option(
+    "--from", "parent", default="", show_default=False, metavar="BOARD", help="Begin with the weights of another board."
+)
 @data_command
 def create(app: Application, task: str, name: str, weights: str | None, data_weights: str | None, parent: str) -> None:
     """Save a board: a leaderboard with weights of its own, which never change. Weights go from 0 to 5.

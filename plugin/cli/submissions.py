@@ -34,6 +34,7 @@ def submissions() -> None:
 @click.option("--total-mb", type=click.IntRange(1, MOST_MEGABYTES), default=5_000, help="Size of all of a token.")
 @click.option("--memory-mb", type=click.IntRange(256, MOST_MEGABYTES), default=4_096, help="Memory of a model.")
 @click.option("--minutes", type=click.IntRange(1, MOST_MINUTES), default=60, help="Time of an evaluation.")
+@click.option("--axes", multiple=True, metavar="AXIS,…", help="Axes, or `all`. Default: performance,calibration.")
 @WHY
 @data_command
 def allow(
@@ -45,6 +46,7 @@ def allow(
     total_mb: int,
     memory_mb: int,
     minutes: int,
+    axes: tuple[str, ...],
     why: str,
 ) -> None:
     """Take submissions for a task within these limits. By default no task takes any.
@@ -52,17 +54,19 @@ def allow(
     It also checks that this machine can isolate the models of others.
     """
     from ml_backend.sandbox.process import check_sandbox
+    from round_manager.evaluation.axes import chosen_axes
     from round_manager.services.submissions import Limits, allow_submissions
 
+    measured = ",".join(chosen_axes(tuple(part.strip() for one in axes for part in one.split(",") if part.strip())))
     check_sandbox()
-    limits = Limits(per_day, queued, mb * MEGABYTE, total_mb * MEGABYTE, memory_mb, minutes * 60)
+    limits = Limits(per_day, queued, mb * MEGABYTE, total_mb * MEGABYTE, memory_mb, minutes * 60, measured)
     with app.services() as services:
         allow_submissions(services, app.actor, task, limits, reason=why)
     url = f"{app.settings.web_url.rstrip('/')}/data/{task}/submissions"
     lines = [
         f"{task} takes submissions at {url}",
         f"each data token: {per_day} in 24 hours, {queued} at once, {mb:,} MB each, {total_mb:,} MB in total",
-        f"each model: {memory_mb:,} MB of memory, {minutes} minutes",
+        f"each model: {memory_mb:,} MB of memory, {minutes} minutes; measured: {measured.replace(',', ', ')}",
     ]
     show({"task": task, "open": True, "url": url, **vars(limits)}, "\n".join(lines))
 

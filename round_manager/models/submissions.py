@@ -43,7 +43,14 @@ class SubmissionTerms(table.Numbered):
     file_bytes: Mapped[int]
     memory_mb: Mapped[int]
     seconds: Mapped[int]
+    # Separated by commas; None for the default ones.
+    axes: Mapped[str | None] = mapped_column(LimitedText(200), default=None)
     changed_at: Mapped[datetime]
+
+    @property
+    def measured_axes(self) -> tuple[str, ...]:
+        """The axes on which models are measured."""
+        return tuple(self.axes.split(",")) if self.axes else ()
 
 
 class ModelSubmission(table.Numbered):

@@ -20,6 +20,7 @@ from sqlalchemy.orm import Session
 from common.errors import CodedError, Hint
 from common.text import printable
 from ml_backend.errors import ModelError, ModelInputInvalid, PredictionsInvalid, SandboxUnavailable
+from ml_backend.evaluation.consistency import HEADLINE as CONSISTENCY
 from ml_backend.evaluation.predictions import ENDINGS
 from ml_backend.evaluation.sandboxed_predictions import decode_predictions
 from ml_backend.sandbox.process import SandboxLimits, check_sandbox
@@ -28,7 +29,7 @@ from outfox.figures import LEAST_HIDDEN_ROWS
 from round_manager.audit import note
 from round_manager.database.store import process_lock
 from round_manager.errors import DataSetNotFound, SubmissionCancelled, SubmissionsBusy
-from round_manager.evaluation.axes import DEFAULT_AXES
+from round_manager.evaluation.axes import chosen_axes
 from round_manager.evaluation.data_sets import ROUNDS, SEED, SUITES, DataSet, DataSets
 from round_manager.evaluation.storage import open_evaluations
 from round_manager.evaluation.submitted_files import MODEL, PREDICTIONS, SubmittedFiles, check_model
@@ -36,7 +37,7 @@ from round_manager.evaluation.work import PARTS, Candidate, close_models
 from round_manager.jobs import JobOwner
 from round_manager.models import ModelSubmission, SubmissionState, SubmissionTerms, Task, spec_of
 from round_manager.services.context import Actor, ServiceContext
-from round_manager.services.evaluations import EvaluationOrder, evaluate_models
+from round_manager.services.evaluations import EvaluationOrder, EvaluationRow, evaluate_models
 from round_manager.services.submissions import Submitted, show_submission
 from round_manager.tasks.tasks import find_task
 from templates import SeedRow, TaskSpec
@@ -71,6 +72,7 @@ class _Claimed:
     name: str
     spec: TaskSpec
     limits: SandboxLimits
+    axes: tuple[str, ...]
     token: str
 
 
@@ -159,7 +161,8 @@ def _claim(context: ServiceContext, actor: Actor, task: str) -> _Claimed | None:
         row.host, row.pid, row.starts, row.steps, row.total = owner.host, owner.pid, row.starts + 1, 0, 0
         limits = SandboxLimits(memory_bytes=terms.memory_mb << 20, seconds=terms.seconds)
         name = Submitted(row, task, "").shown_name
-        return _Claimed(row, task, name, spec_of(found), limits, owner.token)
+        axes = chosen_axes(terms.measured_axes)
+        return _Claimed(row, task, name, spec_of(found), limits, axes, owner.token)
 
 
 def _evaluate(context: ServiceContext, claimed: _Claimed, ports: SubmissionPorts) -> list[dict[str, Any]]:
@@ -184,12 +187,22 @@ def _evaluate(context: ServiceContext, claimed: _Claimed, ports: SubmissionPorts
             decode_predictions(file, decoded, 2 * rows + SPARE_ROWS, claimed.limits)
             candidate = Candidate(own_id, claimed.name, PREDICTIONS, predictions=str(decoded), submitted=True)
         _record(context, claimed, model_id=own_id)
-        order = EvaluationOrder(claimed.task, [candidate], chosen, DEFAULT_AXES, ports.place, ports.cache)
+        order = EvaluationOrder(claimed.task, [candidate], chosen, claimed.axes, ports.place, ports.cache)
         report = evaluate_models(order, progress=_Watch(context, claimed))
-    # A figure of a few hidden rows would reveal their labels.
-    secret = {one.name for one in chosen if one.hidden and one.row_count < LEAST_HIDDEN_ROWS}
-    shown = (asdict(one) for one in report.rows if not one.slice and one.data not in secret)
+    hidden = {one.name: one.row_count for one in chosen if one.hidden}
+    shown = (asdict(one) for one in report.rows if not one.slice and not _reveals(one, hidden.get(one.data)))
     return [{name: one[name] for name in SHOWN} for one in shown]
+
+
+def _reveals(figure: EvaluationRow, hidden_rows: int | None) -> bool:
+    """Return whether a figure of this many hidden rows would tell the labels of a few of them.
+
+    One that leaves some rows out would, next to that of all rows; consistency does not depend on labels.
+    """
+    if hidden_rows is None:
+        return False
+    leaves_out = figure.n != hidden_rows and figure.metric != CONSISTENCY
+    return figure.n < LEAST_HIDDEN_ROWS or leaves_out
 
 
 def _undo(claimed: _Claimed, ports: SubmissionPorts) -> None:

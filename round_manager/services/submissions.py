@@ -58,7 +58,10 @@ CLOSED = "takes no submissions; ask its owner to allow them"
 
 @dataclass(frozen=True)
 class Limits:
-    """What each data token may submit, and what each model may use while it is evaluated."""
+    """What each data token may submit, and what each model may use while it is evaluated.
+
+    `axes` are those on which models are measured, separated by commas; None for the default ones.
+    """
 
     per_day: int = 5
     queued: int = 2
@@ -66,6 +69,7 @@ class Limits:
     total_bytes: int = 5_000 * MEGABYTE
     memory_mb: int = 4_096
     seconds: int = 3_600
+    axes: str | None = None
 
 
 @dataclass(frozen=True)

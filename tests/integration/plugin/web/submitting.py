@@ -54,7 +54,7 @@ class Submitting:
         files = SubmittedFiles(self.folder / "submissions")
         return SubmissionPorts(files, lambda _task: (), str(self.archives), self.folder / "cache")
 
-    def allow(self, **changes: int) -> None:
+    def allow(self, **changes: Any) -> None:
         allow_submissions(self.services, ADA, TASK, replace(Limits(), **changes))
 
     def ask(self, method: str, path: str = "", *, token: str | None = None, **more: Any) -> TestResponse:

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from sqlalchemy import select
 
+import outfox
 from ml_backend.errors import SandboxUnavailable
 from ml_backend.sandbox.process import check_sandbox
 from round_manager.errors import SubmissionsBusy
@@ -68,6 +70,15 @@ def right(site: Submitting) -> list[tuple[str, str]]:
     return [(row["id"], row["gold_label"]) for row in site.held_out()]
 
 
+def import_hidden(site: Submitting, name: str, rows: int) -> None:
+    texts = [f"{name} {number}." if number % 3 else f"An evening in May, {name} {number}." for number in range(rows)]
+    labels = [("positive", "negative", "neutral")[number % 3] for number in range(rows)]
+    frame = pd.DataFrame({"id": [f"{name}-{number}" for number in range(rows)], "text": texts, "label": labels})
+    outfox.import_suite(
+        frame, TASK, name, form="csv", source="here", licence="CC0-1.0", to=site.archives, hidden=True
+    )  # fmt: skip
+
+
 def results(site: Submitting) -> set[str]:
     """Return what is stored about models; descriptions of data sets are not."""
     files = (site.archives / TASK / "evaluations").rglob("*")
@@ -80,20 +91,30 @@ def test_a_submitted_model_is_evaluated_in_the_sandbox_and_on_the_leaderboard(
 ) -> None:
     with_card = Path(shutil.copytree(model, tmp_path / "tiny"))
     (with_card / "README.md").write_text("By Ada.")
+    site.allow(axes="performance,robustness,throughput,memory")
+    for name, rows in (("exam", 60), ("quiz", 20)):
+        import_hidden(site, name, rows)
     key = site.submitted(zipped(with_card, "tiny/"), ZIP, name="tiny", visibility="named")
     assert site.ask("GET", f"/{key}").json["position"] == 1  # type: ignore[index]
     ended = site.ended()
     assert ended.row.state is SubmissionState.SUCCEEDED, ended.row.message
     told = site.ask("GET", f"/{key}").json
     assert told["state"] == "succeeded"  # type: ignore[index]
-    (accuracy,) = [one for one in told["results"] if (one["data"], one["metric"]) == ("round 1", "accuracy")]  # type: ignore[index]
+    wanted = {"data": "round 1", "axis": "performance", "metric": "accuracy"}
+    (accuracy,) = [one for one in told["results"] if wanted.items() <= one.items()]  # type: ignore[index]
     frame = site.stored()
-    shown = frame[(frame["metric"] == "accuracy") & (frame["slice"] == "") & (frame["data"] == "round 1")]
+    shown = frame[(frame[list(wanted)] == list(wanted.values())).all(axis=1) & (frame["slice"] == "")]
     assert shown["value"].tolist() == [accuracy["value"]]
     assert set(frame["model"]) == {"tiny"}
+    measured = {"performance", "robustness", "throughput", "memory", "worst_round"}
+    assert set(frame["axis"]) == {one["axis"] for one in told["results"]} == measured  # type: ignore[index]
     about = json.loads((site.archives / TASK / "evaluations/models" / f"{ended.row.model_id}.json").read_text())
     assert about["submitted"] is True
     assert results(site) > {"answers.parquet", f"{ended.row.model_id}.md"}
+    # Neither few rows nor a part of them: the labels of single rows would follow.
+    hidden = [one for one in told["results"] if one["data"].startswith("suite ")]  # type: ignore[index]
+    assert {one["data"] for one in hidden} == {"suite exam"}
+    assert {one["metric"] for one in hidden if one["n"] != 60} <= {"consistency"}
     assert site.ask("DELETE", f"/{key}").status_code == 204
     assert results(site) == set()
     assert site.run() is None
@@ -125,12 +146,14 @@ def test_submitted_predictions_are_compared_with_the_gold_labels(site: Submittin
         (lambda rows: [(rows[0][0], "mixed"), *rows[1:]], "", "predictions_invalid"),
         (lambda rows: [(str(number), "positive") for number in range(5_000)], "", "predictions_invalid"),
         (lambda rows: rows, "/etc/passwd", "data_set_not_found"),
+        (lambda rows: rows, "suite exam", "data_set_not_found"),
     ],
-    ids=["missing", "duplicate", "unknown", "label", "many", "file"],
+    ids=["missing", "duplicate", "unknown", "label", "many", "file", "hidden"],
 )
 def test_predictions_that_do_not_fit_fail_with_a_code_and_change_nothing(
     site: Submitting, change: Callable[[Any], Any], on: str, code: str
 ) -> None:
+    import_hidden(site, "exam", 60)
     key = site.submitted(predictions(change(right(site))), on=on)
     assert site.ended().row.state is SubmissionState.FAILED
     told = site.ask("GET", f"/{key}").json["failure"]  # type: ignore[index]

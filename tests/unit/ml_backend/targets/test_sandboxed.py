@@ -19,6 +19,7 @@ from ml_backend.errors import (
 )
 from ml_backend.sandbox.process import Sandbox, SandboxLimits, check_sandbox
 from ml_backend.targets import sandboxed
+from ml_backend.targets.footprint import peak_bytes
 from ml_backend.targets.sources import ModelSource
 from ml_backend.targets.target import Target
 from tests.fakes.foreign_models import SENTIMENT, save_huggingface, save_onnx
@@ -55,6 +56,14 @@ def test_a_model_answers_in_the_sandbox_as_outside(tmp_path: Path, kind: str) ->
         assert inside.predict([]) == []
     finally:
         inside.close()
+
+
+def test_the_memory_of_a_process_in_the_sandbox_is_what_the_system_counts(tmp_path: Path) -> None:
+    directory = save_onnx(tmp_path / "m")
+    outside, inside = (peak_bytes(source(directory, "onnx", limits), ROWS) for limits in (None, LIMITS))
+    assert outside is not None
+    assert inside is not None
+    assert abs(inside - outside) < 100 << 20
 
 
 def test_a_model_that_cannot_be_opened_says_why(tmp_path: Path) -> None:
