@@ -23,6 +23,7 @@ PERFORMANCE, WORST_ROUND, EVERY = "performance", "worst_round", "all"
 # The metrics that represent the performance of a classification and of a QA model.
 HEADLINES = ("accuracy", "f1")
 ROUND = "round "
+ROUND_NAME = rf"^{ROUND}(\d+)$"
 
 Row = dict[str, Any]
 
@@ -63,11 +64,13 @@ def _recorded(task: str, path: Path) -> Iterator[Row]:
 
 
 def tidy(rows: Iterable[Mapping[str, Any]]) -> "pd.DataFrame":
-    """Return rows as a frame, one figure each."""
+    """Return rows as a frame, one figure each; `round` is the number of the round, missing for other data sets."""
     # pandas takes a while to import, and the package that writes evaluations does not need it.
     import pandas as pd
 
     frame = pd.DataFrame(list(rows), columns=COLUMNS)
+    number = frame["data"].astype("string").str.extract(ROUND_NAME, expand=False)
+    frame.insert(COLUMNS.index("data") + 1, "round", number.astype("Int64"))
     return frame.astype({"n": "int64", "value": "float64", "low": "float64", "high": "float64"})
 
 

@@ -154,17 +154,21 @@ class DataSets:
         return DataSet(path.name, "file", sha256, count, self.spec, place, slices=tuple(slices), left_out=counts.train)
 
     def _archives(self) -> dict[str, str]:
-        """Return the places of the task's archives by the names of their folders."""
-        if self.place.startswith(S3):
-            from ml_backend.registry.bucket import Bucket
+        return _archives(self.place, self.spec.name)
 
-            root = f"{self.place.rstrip('/')}/{self.spec.name}"
-            with bucket_errors():
-                keys = [one.key for one in Bucket.open(root).below("")]
-            names = [key.split("/")[0] for key in keys if key.count("/") == 1 and key.endswith(f"/{FILE}")]
-            return {name: f"{root}/{name}" for name in names}
-        folder = Path(self.place).expanduser() / self.spec.name
-        return {path.parent.name: str(path.parent) for path in sorted(folder.glob(f"*/{FILE}"))}
+
+def _archives(place: str, task: str) -> dict[str, str]:
+    """Return the places of a task's archives by the names of their folders."""
+    if place.startswith(S3):
+        from ml_backend.registry.bucket import Bucket
+
+        root = f"{place.rstrip('/')}/{task}"
+        with bucket_errors():
+            keys = [one.key for one in Bucket.open(root).below("")]
+        names = sorted(key.split("/")[0] for key in keys if key.count("/") == 1 and key.endswith(f"/{FILE}"))
+        return {name: f"{root}/{name}" for name in names}
+    folder = Path(place).expanduser() / task
+    return {path.parent.name: str(path.parent) for path in sorted(folder.glob(f"*/{FILE}"))}
 
 
 def recorded_spec(place: str, task: str) -> TaskSpec:
@@ -172,10 +176,10 @@ def recorded_spec(place: str, task: str) -> TaskSpec:
 
     A task can have test suites only.
     """
-    archives = [path.parent for path in sorted((Path(place).expanduser() / task).glob(f"*/{FILE}"))]
-    numbers = [(int(match[1]), one) for one in archives if (match := _ROUND.fullmatch(one.name))]
-    suites = [one for one in archives if _SUITE.fullmatch(one.name)]
+    archives = _archives(place, task)
+    numbers = [(int(match[1]), where) for name, where in archives.items() if (match := _ROUND.fullmatch(name))]
+    suites = [where for name, where in archives.items() if _SUITE.fullmatch(name)]
     if not numbers and not suites:
         raise ArchiveNotFound(f"there is no pack and no frozen round of {task} at {place}; check the name and the path")
     newest = max(numbers)[1] if numbers else suites[-1]
-    return TaskSpec.model_validate(open_source(str(newest)).manifest().spec)
+    return TaskSpec.model_validate(open_source(newest).manifest().spec)

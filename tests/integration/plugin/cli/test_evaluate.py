@@ -111,6 +111,9 @@ def test_the_client_reads_what_is_stored(evaluate: Evaluate, place: Path, model:
     archived = client.open(TASK, rounds=[1], path=place).evaluations()
     assert len(archived) == sum(one["data"] == "round 1" and one["axis"] != "worst_round" for one in results)
     frame = client.evaluations(TASK, path=place)
+    numbers = frame.pop("round")
+    assert numbers.isna().tolist() == [not name.startswith("round ") for name in frame["data"]]
+    assert set(numbers.dropna()) == {1, 2}
     assert sorted(map(str, frame.to_dict("records"))) == sorted(
         str({column: one[column] for column in frame.columns}) for one in results
     )
