@@ -138,6 +138,11 @@ def _build_root(plan: dict[str, Any]) -> None:
     _mount("tmpfs", root, "tmpfs", _NO_SUID, "mode=755,size=1m")
     for name, target in plan["links"]:
         Path(root + name).symlink_to(target)
+    for name in ("/proc", _SCRATCH):
+        Path(root + name).mkdir(0o755)
+    # Before all others, because this Python can be below the same folder.
+    scratch = f"mode=1777,size={plan['scratch_bytes']},nr_inodes=10000"
+    _mount("tmpfs", root + _SCRATCH, "tmpfs", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS, scratch)
     devices = [[f"/dev/{name}", f"/dev/{name}"] for name in _DEVICES]
     processors = [[_PROCESSORS, _PROCESSORS]] if Path(_PROCESSORS).is_dir() else []
     for source, target in [*plan["mounts"], *devices, *processors]:
@@ -146,15 +151,9 @@ def _build_root(plan: dict[str, Any]) -> None:
         if not place.exists():
             place.touch(0o644)
         _mount(source, root + target, None, _BIND | _RECURSIVE)
-    for name in ("/proc", _SCRATCH):
-        Path(root + name).mkdir(0o755)
-    attributes = _Attributes(set=_READ_ONLY | _NO_SUID)
-    size = ctypes.c_size_t(ctypes.sizeof(attributes))
-    number = ctypes.c_long(_MOUNT_SETATTR)
-    _call("syscall", number, _AT_CWD, root.encode(), _AT_RECURSIVE, ctypes.byref(attributes), size)
+    _change(root, _AT_RECURSIVE, _Attributes(set=_READ_ONLY | _NO_SUID))
+    _change(root + _SCRATCH, 0, _Attributes(clear=_READ_ONLY))
     _mount("proc", root + "/proc", "proc", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS)
-    scratch = f"mode=1777,size={plan['scratch_bytes']},nr_inodes=10000"
-    _mount("tmpfs", root + _SCRATCH, "tmpfs", _NO_SUID | _NO_DEVICES | _NO_PROGRAMS, scratch)
     os.chdir(root)
     _call("syscall", ctypes.c_long(_PIVOT_ROOT[platform.machine()]), b".", b".")
     _call("umount2", b".", _DETACH)
@@ -188,6 +187,13 @@ def _mount(source: str | None, target: str, kind: str | None, flags: int, data: 
         _call("mount", *texts[:3], ctypes.c_ulong(flags), texts[3])
     except OSError as error:
         raise OSError(error.errno, f"cannot mount ({error.strerror})", source or target) from error
+
+
+def _change(mount: str, flags: int, attributes: _Attributes) -> None:
+    """Change a mount, with the flag for recursion also those below it."""
+    size = ctypes.c_size_t(ctypes.sizeof(attributes))
+    number = ctypes.c_long(_MOUNT_SETATTR)
+    _call("syscall", number, _AT_CWD, mount.encode(), flags, ctypes.byref(attributes), size)
 
 
 def _call(name: str, *arguments: Any) -> None:

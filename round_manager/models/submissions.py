@@ -43,9 +43,9 @@ class SubmissionTerms(table.Numbered):
     file_bytes: Mapped[int]
     memory_mb: Mapped[int]
     seconds: Mapped[int]
-    # Separated by commas; None for the default ones.
-    axes: Mapped[str | None] = mapped_column(LimitedText(200), default=None)
     changed_at: Mapped[datetime]
+    # Those on which models are measured, separated by commas; None for the default ones.
+    axes: Mapped[str | None] = mapped_column(LimitedText(200), default=None)
 
     @property
     def measured_axes(self) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from round_manager.models import (
     LabelStudioTask,
     Lease,
     ManagerStep,
+    ModelSubmission,
     Origin,
     PageAddress,
     ProjectKind,
@@ -32,6 +33,8 @@ from round_manager.models import (
     QuizResult,
     RoundGroup,
     SessionStatus,
+    SubmissionState,
+    SubmissionTerms,
     Suite,
     TextKey,
     TrainingJob,
@@ -145,6 +148,16 @@ def fill_all_tables(sample: SampleRows) -> SampleRows:
         )
         add(BoardSnapshot(task_id=sample.task, board_id=board, name="Mine", content="{}", sha256=digest("{}"), **by))
         add(ExcludedModel(task_id=sample.task, model="hf-1", excluded_at=NOON))
+        limits = dict.fromkeys(("per_day", "queued", "file_bytes", "total_bytes", "memory_mb", "seconds"), 5)
+        add(SubmissionTerms(task_id=sample.task, changed_at=NOON, **limits))
+        submitted: dict[str, Any] = {"name": "mine", "is_named": True, "kind": "model", "options": {}, "size": 7}
+        running: dict[str, Any] = {"state": SubmissionState.RUNNING, "start_token": "start", "host": "here", "pid": 7}
+        add(
+            ModelSubmission(
+                key="s1", task_id=sample.task, token_id=token, sha256=digest("model"), created_at=NOON, **submitted,
+                **running,
+            )
+        )  # fmt: skip
         about: dict[str, Any] = {"subject": "round", "subject_id": sample.round, "round_id": sample.round}
         who: dict[str, Any] = {"actor": "owner", "action": "opened", "reason": "the budget is there"}
         add(AuditEntry(at=NOON, task_id=sample.task, **about, **who))

@@ -35,6 +35,9 @@ DRAFT = {"number": "2", "status": "'draft'", "opened_at": "NULL"}
 OWED = {"state": "'owed'", "owed_at": "reserved_at"}
 OVER = {"state": "'failed'", "finished_at": "beat_at", "reason": "'no memory'"}
 
+WAITS = {"state": "'queued'", "start_token": "NULL"}
+OTHER_HASH = f"'{'0' * 64}'"
+
 INVALID_ROWS: list[InvalidRow] = [
     *_each("ck_task_name", "name", ["''", "'Sentiment'", "'two words'", f"'{'x' * 41}'"]),
     *_each("ck_task_spec_sha256", "spec_sha256", HASHES),
@@ -73,6 +76,23 @@ INVALID_ROWS: list[InvalidRow] = [
     InvalidRow("ck_suite_examples", {"name": "'other'", "examples": "0"}),
     InvalidRow("ck_suite_hidden", {"name": "'other'", "hidden": "2"}, sqlite_only=True),
     InvalidRow("uq_suite_task_id_name", {}),
+    # Submitted models
+    *_columns("submission_terms", "per_day queued file_bytes total_bytes memory_mb seconds", "0"),
+    InvalidRow("ck_submission_terms_is_open", {"is_open": "2"}, sqlite_only=True),
+    InvalidRow("uq_submission_terms_task_id", {}),
+    *_columns("model_submission", "key name kind code host", "' '"),
+    *_columns("model_submission", "starts steps total", "-1"),
+    *_each("ck_model_submission_sha256", "sha256", HASHES),
+    InvalidRow("ck_model_submission_size", {"size": "0"}),
+    InvalidRow("ck_model_submission_is_named", {"is_named": "2"}, sqlite_only=True),
+    InvalidRow("ck_model_submission_state", WAITS | {"state": "'nonsense'"}),
+    InvalidRow("ck_model_submission_finished", {"finished_at": "created_at"}),
+    InvalidRow("ck_model_submission_failed", WAITS | {"state": "'failed'", "finished_at": "created_at"}),
+    InvalidRow("ck_model_submission_running", {"start_token": "NULL"}),
+    InvalidRow("uq_model_submission_key", WAITS | {"name": "'other'", "sha256": OTHER_HASH}),
+    InvalidRow("uq_model_submission_content", WAITS | {"key": "'s2'", "name": "'other'"}),
+    InvalidRow("uq_model_submission_name", WAITS | {"key": "'s2'", "sha256": OTHER_HASH}),
+    InvalidRow("uq_model_submission_running", {"key": "'s2'", "name": "'other'", "sha256": OTHER_HASH}),
     InvalidRow("uq_round_task_id_number", {"status": "'draft'", "opened_at": "NULL"}),
     # Contexts, models, measurements, audit
     InvalidRow("ck_context_key", {"key": "' '"}),

@@ -105,6 +105,26 @@ def test_a_program_sees_no_secret_and_no_file_of_this_machine(tmp_path: Path, mo
     assert (there, user, files, processes) == (["config.json"], 65_534, 4, ["1"])
 
 
+def test_programs_below_the_scratch_folder_are_found_and_cannot_be_changed(tmp_path: Path) -> None:
+    folder = tmp_path / "installed"
+    folder.mkdir()
+    (folder / "module.py").write_text("")
+    place = "/tmp/installed/here"  # noqa: S108 - in the sandbox
+    code = f"""
+        import json, os
+        errors = {{}}
+        for path in ("{place}/new", "{place}/module.py", "/tmp/own"):
+            try:
+                open(path, "w").write("1")
+            except OSError as error:
+                errors[path] = error.errno
+        print(json.dumps([os.listdir("{place}"), errors]))
+        """
+    there, errors = answer(code, read_only={str(folder): place})
+    assert there == ["module.py"]
+    assert set(errors) == {f"{place}/new", f"{place}/module.py"}
+
+
 def test_a_program_gains_no_privilege() -> None:
     found = answer(
         """
