@@ -438,6 +438,7 @@ def test_leaderboard_commands(ask: Recorder, home_tables: str, tmp_path: Path, m
         create_task(session, built_in_pack(SENTIMENT), now=datetime.now(UTC))
     ask("leaderboard show", SENTIMENT)
     ask("leaderboard show", SENTIMENT, "--to", tmp_path / "board.csv")
+    ask("data rows", SENTIMENT, "--on", "seed", "--to", tmp_path / "rows.jsonl")
     ask("leaderboard create", SENTIMENT, "Fast", "--weights", "performance=4,throughput=2", "--data-weights", "seed=0")
     ask("leaderboard snapshot", SENTIMENT, "--board", "Fast")
     ask("leaderboard hide", SENTIMENT, "bo")
