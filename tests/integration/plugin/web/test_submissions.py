@@ -12,6 +12,7 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -162,17 +163,19 @@ def test_predictions_that_do_not_fit_fail_with_a_code_and_change_nothing(
     assert results(site) == set()
 
 
-def memory_bomb(model: Path, folder: Path) -> Path:
-    """Copy a model, and let it fill 4 GB to answer."""
+def bomb_of(model: Path, folder: Path, size: list[int], products: int = 0) -> Path:
+    """Copy a model, and let it fill a tensor of this size to answer, and multiply it with itself so many times."""
     bomb = Path(shutil.copytree(model, folder / "bomb"))
     loaded = onnx.load_model(bomb / "model.onnx")
     last = next(node for node in loaded.graph.node if "logits" in node.output)
     last.output[list(last.output).index("logits")] = "small"
-    loaded.graph.initializer.append(onnx.helper.make_tensor("size", onnx.TensorProto.INT64, [1], [1 << 30]))
+    loaded.graph.initializer.append(onnx.helper.make_tensor("size", onnx.TensorProto.INT64, [len(size)], size))
+    factors = [f"huge{number}" for number in range(products + 1)]
     loaded.graph.node.extend(
         [
-            onnx.helper.make_node("ConstantOfShape", ["size"], ["huge"]),
-            onnx.helper.make_node("ReduceMax", ["huge"], ["one"], keepdims=0),
+            onnx.helper.make_node("ConstantOfShape", ["size"], factors[:1]),
+            *(onnx.helper.make_node("MatMul", [one, one], [other]) for one, other in pairwise(factors)),
+            onnx.helper.make_node("ReduceMax", factors[-1:], ["one"], keepdims=0),
             onnx.helper.make_node("Add", ["small", "one"], ["logits"]),
         ]
     )
@@ -182,13 +185,18 @@ def memory_bomb(model: Path, folder: Path) -> Path:
 
 @pytest.mark.usefixtures("sandbox")
 @pytest.mark.parametrize(
-    ("limits", "code"), [({"memory_mb": 2_000}, "model_memory_exceeded"), ({"seconds": 1}, "model_time_exceeded")]
+    ("limits", "size", "products", "code"),
+    [
+        ({"memory_mb": 2_000}, [1 << 30], 0, "model_memory_exceeded"),
+        ({"seconds": 1}, [4_000, 4_000], 500, "model_time_exceeded"),
+    ],
+    ids=["memory", "time"],
 )
 def test_a_model_that_exceeds_its_limits_fails_and_changes_nothing(
-    site: Submitting, model: Path, tmp_path: Path, limits: dict[str, int], code: str
+    site: Submitting, model: Path, tmp_path: Path, limits: dict[str, int], size: list[int], products: int, code: str
 ) -> None:
     site.allow(**limits)
-    site.submitted(zipped(memory_bomb(model, tmp_path)), ZIP)
+    site.submitted(zipped(bomb_of(model, tmp_path, size, products)), ZIP)
     ended = site.ended()
     assert (ended.row.state, ended.row.code) == (SubmissionState.FAILED, code), ended.row.message
     assert results(site) == set()

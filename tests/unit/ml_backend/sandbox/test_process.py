@@ -109,7 +109,7 @@ def test_programs_below_the_scratch_folder_are_found_and_cannot_be_changed(tmp_p
     folder = tmp_path / "installed"
     folder.mkdir()
     (folder / "module.py").write_text("")
-    place = "/tmp/installed/here"  # noqa: S108 - in the sandbox
+    place = "/tmp/installed/here"
     code = f"""
         import json, os
         errors = {{}}
