@@ -148,7 +148,9 @@ def fill_all_tables(sample: SampleRows) -> SampleRows:
         )
         add(BoardSnapshot(task_id=sample.task, board_id=board, name="Mine", content="{}", sha256=digest("{}"), **by))
         add(ExcludedModel(task_id=sample.task, model="hf-1", excluded_at=NOON))
-        limits = dict.fromkeys(("per_day", "queued", "file_bytes", "total_bytes", "memory_mb", "seconds"), 5)
+        limits: dict[str, Any] = dict.fromkeys(
+            ("per_day", "queued", "file_bytes", "total_bytes", "memory_mb", "seconds"), 5
+        )
         add(SubmissionTerms(task_id=sample.task, changed_at=NOON, **limits))
         submitted: dict[str, Any] = {"name": "mine", "is_named": True, "kind": "model", "options": {}, "size": 7}
         running: dict[str, Any] = {"state": SubmissionState.RUNNING, "start_token": "start", "host": "here", "pid": 7}

@@ -1,6 +1,7 @@
 """The data sets of a task: its rounds and test suites, in a folder and in a bucket."""
 
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -26,7 +27,7 @@ def frame(name: str) -> pd.DataFrame:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    made = {"form": "csv", "source": "here", "licence": "CC0-1.0", "labels": LABELS, "inputs": ["text"]}
+    made: dict[str, Any] = {"form": "csv", "source": "here", "licence": "CC0-1.0", "labels": LABELS, "inputs": ["text"]}
     for number in (1, 2):
         outfox.import_rounds(frame(f"round {number}"), TASK, rounds=number, to=tmp_path / "archives", **made)
     outfox.import_suite(frame("suite"), TASK, "exam", to=tmp_path / "archives", **made)
