@@ -1,19 +1,23 @@
 """A leaderboard: the models of a task in the order of their Dynascore, as wide and long frames."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
-
-import pandas as pd
 
 from outfox.arguments import checked_task, quoted
 from outfox.dynascore import AXES, Dynascore, Swap, as_frame, compute, wide_table
 from outfox.errors import DataCorrupt, InvalidArgument, ServerError
 from outfox.figures import BoardFigures, collect_figures
 from outfox.stored_evaluations import PERFORMANCE, evaluations_folder, json_files
+
+# pandas takes a while to import, and a web app that shows no leaderboard does not need it.
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMS = ("wide", "long")
 NOTHING = "no model has a value for performance"
@@ -28,6 +32,8 @@ class Ranking:
 
     def wide(self) -> pd.DataFrame:
         """Return one row per model, best first: rank, score, each axis, and the performance on each data set."""
+        import pandas as pd
+
         frame = as_frame(self.scores)
         about = {one.name: one for one in self.figures.models}
         frame = frame[["rank", *(name for name in frame if name != "rank")]]
@@ -73,8 +79,10 @@ class Ranking:
         }
 
     @classmethod
-    def from_data(cls, found: Mapping[str, Any]) -> "Ranking":
+    def from_data(cls, found: Mapping[str, Any]) -> Ranking:
         """Return the ranking that `as_data` described; raise KeyError, TypeError or ValueError for other data."""
+        import pandas as pd
+
         index = pd.Index([str(one) for one in found["models"]])
         averages = pd.DataFrame(
             {name: [values[one] for one in index] for name, values in found["averages"].items()}, index=index
@@ -102,6 +110,8 @@ def rank(
     data_weights: Mapping[str, float] | None = None,
 ) -> Ranking:
     """Return the ranking of a task's models; raise InvalidArgument for weights of unknown axes or data sets."""
+    import pandas as pd
+
     table = wide_table(figures.frame())
     if not table.columns.size or PERFORMANCE not in table.columns.get_level_values("axis"):
         averages = pd.DataFrame(index=pd.Index(sorted(one.name for one in figures.models), dtype="string"))

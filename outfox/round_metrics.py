@@ -1,10 +1,14 @@
 """The figures of one round: error rates with their intervals, and the agreement of validators."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pandas as pd
+# pandas takes a while to import, and most who measure agreement do not need it.
+if TYPE_CHECKING:
+    import pandas as pd
 
 # The marketplace never confirmed the first; the second must not be used.
 NOT_COLLECTED = ("unconfirmed", "withdrawn")
@@ -17,6 +21,8 @@ def round_metrics(examples: pd.DataFrame) -> dict[str, Any]:
 
     Rates are of the examples of which it is known whether they fooled the model: imported rounds can lack that.
     """
+    import pandas as pd
+
     collected = examples[~examples["status"].isin(NOT_COLLECTED)]
     judged = collected[collected["fooled"].notna()]
     fooled = judged[judged["fooled"].astype(bool)]

@@ -1,12 +1,18 @@
 """Tables of a leaderboard as files: CSV that is safe to open in a spreadsheet, and Parquet."""
 
-from io import BytesIO
+from __future__ import annotations
 
-import pandas as pd
+from io import BytesIO
+from typing import TYPE_CHECKING
+
 import pyarrow as pa
 from pyarrow import csv, parquet
 
 from round_manager.archive.csv_cache import csv_cells
+
+# pandas takes a while to import, and a web app that shows no leaderboard does not need it.
+if TYPE_CHECKING:
+    import pandas as pd
 
 FORMS = ("csv", "parquet")
 
