@@ -362,8 +362,9 @@ def evaluate(
     `pack` is the task's pack, for its seed, if it has another name than the task.
 
     The frame has one figure per row: model, model_id, data, round (missing for other data sets), slice (empty: all
-    rows), axis, metric, n, value, low, high. Shares are in points. Figures are stored next to the archives at `path`
-    and not measured twice. Needs the package `outfox`; see `outfox.evaluations` for reading what is stored.
+    rows), axis, metric, n, value, low, high. Shares are in points. `DataFrame.attrs["notes"]` says which figures there
+    are none of, and why. Figures are stored next to the archives at `path` and not measured twice. Needs the package
+    `outfox`; see `outfox.evaluations` for reading what is stored.
     """
     from outfox.evaluator import evaluate_frame
 

@@ -17,7 +17,7 @@ from outfox.stored_evaluations import ATTRS, DATA, data_folders, evaluations_fol
 GROUP = "outfox.evaluator"
 ANSWERS = "answers.parquet"
 
-Evaluator = Callable[..., Sequence[Mapping[str, Any]]]
+Evaluator = Callable[..., Mapping[str, Sequence[Any]]]
 
 
 def evaluate_frame(models: Any, task: Any, path: Any, **options: Any) -> pd.DataFrame:
@@ -30,9 +30,9 @@ def evaluate_frame(models: Any, task: Any, path: Any, **options: Any) -> pd.Data
         raise InvalidArgument("`models` must map names to versions, folders or files, for example {'a': 'models/a'}")
     if not isinstance(path, str | Path) or not str(path):
         raise InvalidArgument("`path` must be a folder of archives")
-    rows = _evaluator()({str(key): str(one) for key, one in named.items()}, name, str(path), **options)
-    frame = tidy(rows)
-    frame.attrs[ATTRS] = {"task": name, "path": str(path)}
+    found = _evaluator()({str(key): str(one) for key, one in named.items()}, name, str(path), **options)
+    frame = tidy(found["results"])
+    frame.attrs |= {ATTRS: {"task": name, "path": str(path)}, "notes": list(found["notes"])}
     return frame
 
 

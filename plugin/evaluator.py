@@ -25,8 +25,8 @@ def evaluate(
     yes: bool = False,
     slices: Sequence[str] = (),
     pack: str | Path | None = None,
-) -> list[dict[str, Any]]:
-    """Measure models and return the figures; raise EvaluationFailed with the code of the error."""
+) -> dict[str, Any]:
+    """Measure models; return the figures, and which there are none of. Raise EvaluationFailed with the error's code."""
     try:
         settings = load_settings(os.environ).model_copy(update={"archives": path})
         app = Application(settings)
@@ -38,7 +38,8 @@ def evaluate(
             slices=_texts("slices", slices),
         )
         found = task_of_name(app, task, None if pack is None else str(pack))
-        return run(app, found, request, lambda name, mapping: yes).as_data()
+        report = run(app, found, request, lambda name, mapping: yes)
+        return {"results": report.as_data(), "notes": list(report.notes)}
     except CodedError as error:
         raise EvaluationFailed(advice_for(error), reason=error.code, retry=error.retry) from error
 

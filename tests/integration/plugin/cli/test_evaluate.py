@@ -204,6 +204,7 @@ def test_a_researcher_evaluates_and_compares_in_pandas(place: Path, model: Path,
     right = write_predictions(tmp_path / "right.csv", [(row["id"], row["gold_label"]) for row in rows])
     frame = client.evaluate({"tiny": model, "right": right}, TASK, path=place, on="round 1")
     assert set(frame["model"]) == {"tiny", "right"}
+    assert frame.attrs["notes"] == ["right, round 1: the predictions have no confidence"]
     best = [one for one in frame.to_dict("records") if one["model"] == "right"]
     assert accuracy(best, "round 1")["value"] == 100
     (pair,) = client.compare(frame).to_dict("records")
