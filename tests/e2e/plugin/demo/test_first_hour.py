@@ -5,9 +5,10 @@ import subprocess
 from pathlib import Path
 from random import Random
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 import outfox as researcher
+from plugin.demo.progress import ExampleState
 from plugin.settings import DEMO_FILE, DEMO_HOME
 from plugin.simulation.sentences import write
 from plugin.simulation.worker import make_profiles
@@ -17,48 +18,57 @@ from tests.e2e.plugin.labelstudio.conftest import submit
 from tests.e2e.running_demo import PROGRAM, until
 from tests.e2e.visitor import Visitor
 
+DESK = ViewportSize(width=1280, height=1100)
 MOST_EXAMPLES = 5
 # Feedback quotes at least so many letters of a text's end.
 SHOWN_OF_LONG_TEXTS = 15
 
 
-def test_a_workers_example_is_validated_and_its_bonus_paid(shared_demo: SharedDemo, page: Page) -> None:
+def test_an_owner_and_a_worker_see_their_examples_validated_paid_and_learned_from(
+    shared_demo: SharedDemo, browser: Browser
+) -> None:
+    """Both write in the same round, as people who try the demo do, so that its model is waited for once."""
+    owner, worker = browser.new_page(viewport=DESK), browser.new_page(viewport=DESK)
+    shared_demo.log_in(owner)
+    written = write_in_label_studio(shared_demo, owner)
+    paid = _earn_a_bonus(shared_demo, worker)
+    own = shared_demo.decided(written)
+    last = max(own.round, paid.round)
+    shared_demo.wait(lambda state: state.number > last and state.status is RoundStatus.OPEN)
+    until(lambda: f"Round {last + 1} is open against" in shared_demo.running.said)
+
+    said = shared_demo.running.said
+    for part in ("Your example in Label Studio", "Your example on the marketplace", "validated by"):
+        assert part in said
+    for text in (written, paid.text):
+        assert text not in said, "what people type stays out of logs"
+    assert shared_demo.outfox("round", "metrics", "sentiment")[0]["round"] == 1
+    frame = researcher.load("sentiment", path=shared_demo.ready["archives"], verify=True)
+    colleagues = frame["author"].str.startswith("simulated-")
+    assert colleagues.any()
+    for text in (written, paid.text):
+        assert list(frame[~colleagues & (frame["text"] == text)]["status"]) == ["verified"]
+    workers = shared_demo.outfox("crowd", "workers", "sentiment")
+    assert sum(one["simulated"] for one in workers) == shared_demo.ready["colleagues"]
+    owner.context.close()
+    worker.context.close()
+
+
+def _earn_a_bonus(shared_demo: SharedDemo, page: Page) -> ExampleState:
+    """Take the quiz, write until an example fools the model, and wait until it is validated and its bonus paid."""
     (person,) = make_profiles(1, "a newcomer")
     visitor = Visitor(page, shared_demo.ready["invitation"], shared_demo.pack.spec, person)
     visitor.take_quiz()
     for _ in range(MOST_EXAMPLES):
-        text = visitor.write()
-        own = shared_demo.decided(text)
+        own = shared_demo.decided(visitor.write())
         if own.fooled and own.is_new and own.status is ExampleStatus.VERIFIED:
             break
     assert (own.fooled, own.is_new, own.status) == (True, True, ExampleStatus.VERIFIED), "no example earned a bonus"
     assert own.simulated_votes == own.votes >= 2
     until(lambda: "Your bonus of $0.60 was paid" in shared_demo.running.said)
-    assert "validated by" in shared_demo.running.said
     page.goto(f"{shared_demo.ready['marketplace']}/earnings")
     expect(page.get_by_text("$0.60").first).to_be_visible()
-
-
-def test_the_owners_example_is_in_the_round_that_the_next_model_learns_from(
-    shared_demo: SharedDemo, page: Page
-) -> None:
-    shared_demo.log_in(page)
-    text = write_in_label_studio(shared_demo, page)
-    own = shared_demo.decided(text)
-    following = shared_demo.wait(lambda state: state.number > own.round and state.status is RoundStatus.OPEN)
-    until(lambda: f"Round {own.round + 1} is open against" in shared_demo.running.said)
-
-    said = shared_demo.running.said
-    assert "Your example in Label Studio" in said
-    assert text not in said, "what people type stays out of logs"
-    first = shared_demo.outfox("round", "metrics", "sentiment")[0]
-    assert (first["round"], following.number > 1) == (1, True)
-    frame = researcher.load("sentiment", path=shared_demo.ready["archives"], verify=True)
-    colleagues = frame["author"].str.startswith("simulated-")
-    assert colleagues.any()
-    assert list(frame[~colleagues & (frame["text"] == text)]["status"]) == ["verified"]
-    workers = shared_demo.outfox("crowd", "workers", "sentiment")
-    assert sum(one["simulated"] for one in workers) == shared_demo.ready["colleagues"]
+    return own
 
 
 def test_commands_of_the_readme_find_the_demo(shared_demo: SharedDemo, tmp_path: Path) -> None:
