@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from plugin.demo.demo import Demo, DemoOptions
     from plugin.demo.servers import Watch
     from plugin.demo.simulation import SimulationOptions
+    from plugin.demo.visit import Visit
     from plugin.demo.welcome import Ready
     from plugin.simulation.results import Results
 
@@ -95,6 +96,7 @@ def demo(
     try:
         with ProgressBar() as progress:
             ready = running.prepare(progress)
+        visit = _visit(running, ready, minutes if with_colleagues else None)
         if not simulate or not wants_json():
             _welcome(ready)
         with ProgressBar() as progress:
@@ -106,9 +108,7 @@ def demo(
 
                 _simulate(running, ready, watch, stop, SimulationOptions(rounds, workers, seed))
             if not until_ready and not stop.is_set():
-                from plugin.demo.visit import Visit
-
-                Visit(running, ready, minutes if with_colleagues else None, _report).run(watch, stop)
+                visit.run(watch, stop)
     finally:
         running.stop(_report)
         if ready is not None:
@@ -118,6 +118,15 @@ def demo(
 def _demo(app: Application, port: int, module: ModuleType, options: "DemoOptions") -> "Demo":
     running: Demo = module.Demo(app, port, options)
     return running
+
+
+def _visit(running: "Demo", ready: "Ready", minutes: float | None) -> "Visit":
+    """Return a visit that knows the state in which the visitor finds the demo."""
+    from plugin.demo.visit import Visit
+
+    visit = Visit(running, ready, minutes, _report)
+    visit.begin()
+    return visit
 
 
 def _report(text: str) -> None:

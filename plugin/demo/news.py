@@ -61,7 +61,7 @@ class News:
 
     def _own(self, before: ExampleState | None, now: ExampleState, state: RoundState) -> Iterator[str]:
         was = before.status if before else None
-        if was is None and now.status in DECIDED:
+        if was in (None, ExampleStatus.UNCONFIRMED) and now.status in DECIDED:
             # Decided since the last look.
             yield self._submitted(now)
         if now.status is not was:

@@ -37,6 +37,11 @@ class Visit:
         self._news = News(report, pointers)
         self._known: RoundState | None = None
 
+    def begin(self) -> None:
+        """Take note of what is known already: from now on, everything that happens is reported."""
+        with self._demo.app.services() as services:
+            self._look(services)
+
     def run(self, watch: Watch, stop: threading.Event) -> None:
         """Keep the servers running, let the colleagues work and report what happens, until `stop` is set."""
         with self._demo.app.services() as services, self._colleagues(services):

@@ -70,9 +70,11 @@ def test_every_outcome_is_told(news: News, told: list[str], change: dict[str, ob
     assert any(expected in text for text in told)
 
 
+@pytest.mark.parametrize("before", [(), (replace(MINE, status=ExampleStatus.UNCONFIRMED),)])
 def test_an_example_that_was_decided_between_two_looks_is_reported_from_its_beginning(
-    news: News, told: list[str]
+    news: News, told: list[str], before: tuple[ExampleState, ...]
 ) -> None:
+    news.update(holding(*before))
     news.update(holding(replace(MINE, status=ExampleStatus.VERIFIED, votes=2, simulated_votes=2, in_label_studio=True)))
     assert "Your example in Label Studio fooled the model" in told[0]
     assert "validated by 2 simulated colleagues" in told[1]
