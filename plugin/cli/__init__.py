@@ -20,7 +20,7 @@ from plugin import __version__
 from plugin.cli.output import discard_output, escape_controls, prepare_streams
 from plugin.hints import command_for, hint_data, set_program
 from plugin.logs import configure_logs
-from plugin.settings import find_demo, load_settings
+from plugin.settings import DEMO_HOME, find_demo, load_settings
 from plugin.wiring import Application
 
 # Where each command is, and its line in `outfox --help`: nothing is imported before it is used.
@@ -53,6 +53,8 @@ ABOUT_TASKS = (
     "context", "crowd", "data", "evaluate", "labelstudio", "leaderboard", "model", "round", "status", "submissions",
     "suite", "task",
 )  # fmt: skip
+# The code and the hint's action if the home has no database.
+NO_DATABASE = ("store_unavailable", "upgrade_database")
 
 
 class LazyGroup(click.Group):
@@ -126,6 +128,8 @@ def _show_error(error: CodedError, *, as_json: bool) -> None:
         click.echo(escape_controls(f"outfox: {line}"), err=True)
     if error.hint:
         click.echo(escape_controls(f"  try: {command_for(error.hint)}"), err=True)
+        if (error.code, error.hint.action) == NO_DATABASE:
+            click.echo(f"  or name a demo by its home: outfox --home {DEMO_HOME} status", err=True)
 
 
 def main() -> None:

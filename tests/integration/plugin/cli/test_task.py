@@ -94,6 +94,11 @@ def test_without_a_database_a_hint_is_printed(
         assert ran.error["hint"]["action"] == "upgrade_database"
 
 
+@pytest.mark.sqlite("the home's own database")
+def test_without_a_database_status_says_how_to_name_a_demo(outfox: Outfox) -> None:
+    assert "outfox --home .outfox/demo status" in outfox("status").err
+
+
 @pytest.mark.usefixtures("home")
 def test_a_round_without_a_model_prints_the_hint_to_train_one(outfox: Outfox) -> None:
     outfox("task", "create", "sentiment")
