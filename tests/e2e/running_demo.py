@@ -176,12 +176,14 @@ def is_up(url: str) -> bool:
         return False
 
 
-def until(is_so: Callable[[], object], seconds: float = SECONDS_TO_WAIT) -> None:
-    """Waits until it is so; a failure where it never is."""
+def until(
+    is_so: Callable[[], object], seconds: float = SECONDS_TO_WAIT, *, every: float = SECONDS_BETWEEN_LOOKS
+) -> None:
+    """Wait until it is so, and fail where it never is; a look that takes long should not be taken often."""
     deadline = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < deadline, "it took too long"
-        time.sleep(SECONDS_BETWEEN_LOOKS)
+        time.sleep(every)
 
 
 def _checked(pid: int | None, command: str) -> int | None:

@@ -28,6 +28,8 @@ EXAMPLES = 3
 MINUTES = 0.5
 # Every n-th row of the seed.
 SEED_PART = 5
+# Rarely, because the demo needs the same cores.
+SECONDS_BETWEEN_LOOKS = 0.5
 DECIDED = (ExampleStatus.VERIFIED, ExampleStatus.DISPUTED)
 # Long: other tests use the same cores. What is there ends the wait.
 MILLISECONDS_FOR_LABEL_STUDIO = 120_000
@@ -86,7 +88,7 @@ class SharedDemo:
                 assert self.running.ended() is None, self.running.said
                 return is_so(round_state(services, TASK))
 
-            until(look)
+            until(look, every=SECONDS_BETWEEN_LOOKS)
             return round_state(services, TASK)
 
     def decided(self, text: str) -> ExampleState:
@@ -108,7 +110,7 @@ class SharedDemo:
             return bool(found)
 
         with self._services() as services:
-            until(look)
+            until(look, every=SECONDS_BETWEEN_LOOKS)
         return found[0]
 
     @contextmanager

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, ViewportSize, expect
 
 from plugin.simulation.worker import make_profiles
 from round_manager.models import RoundStatus
-from tests.e2e.plugin.demo.conftest import SharedDemo
+from tests.e2e.plugin.demo.conftest import SECONDS_BETWEEN_LOOKS, SharedDemo
 from tests.e2e.plugin.web.work.hit_page import fits
 from tests.e2e.running_demo import PROGRAM, until
 from tests.e2e.visitor import Visitor
@@ -48,7 +48,7 @@ def test_a_round_goes_to_a_group_whose_annotator_works_in_german_on_a_phone(
         shared_demo.outfox("crowd", "workers", "names", str(members))
         shared_demo.outfox("crowd", "group", "assign", "sentiment", GROUP)
         try:
-            until(lambda: not visitor.is_offered_work())
+            until(lambda: not visitor.is_offered_work(), every=SECONDS_BETWEEN_LOOKS)
             shared_demo.outfox("crowd", "group", "add", GROUP, annotator["worker_id"])
             text = visitor.write()
             expect(page.locator("html")).to_have_attribute("lang", "de")
