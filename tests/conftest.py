@@ -4,6 +4,7 @@ import gc
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -34,6 +35,8 @@ settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
 PACKS = ("nli", "qa", "sentiment", "hate_speech")
+MEMORY = Path("/dev/shm")
+FREE_FOR_FILES = 6 << 30
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,19 @@ class Ran:
 
 
 Outfox = Callable[..., Ran]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure() -> None:
+    """Make temporary folders in memory if there is enough of it: tests commit often, and would wait for the disk."""
+    if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK | os.X_OK):
+        return
+    disk = os.statvfs(MEMORY)
+    memory = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
+    free = min(disk.f_bavail * disk.f_frsize, int(memory["MemAvailable"].split()[0]) * 1024)
+    if free >= FREE_FOR_FILES and not disk.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = str(MEMORY)
+        tempfile.tempdir = None
 
 
 def pytest_collection() -> None:
