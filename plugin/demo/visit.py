@@ -55,16 +55,19 @@ class Visit:
 
     def _look(self, services: ServiceContext) -> None:
         """Report what is new, at the end of a round also what happened in it since the last look."""
+        known, ended = self._known, None
         try:
-            known, state = self._known, round_state(services, TASK)
+            state = round_state(services, TASK)
+            if known is not None and known.number != state.number:
+                examples = tuple(examples_of(services, TASK, known.number))
+                ended = replace(known, status=RoundStatus.CLOSED, frozen=True, examples=examples)
         except CodedError as error:
             if not error.retry:
                 raise
             return  # The database is busy.
-        if known is not None and known.number != state.number:
-            examples = tuple(examples_of(services, TASK, known.number))
-            self._news.update(replace(known, status=RoundStatus.CLOSED, frozen=True, examples=examples))
-        self._news.update(state)
+        for one in (ended, state):
+            if one is not None:
+                self._news.update(one)
         self._known = state
 
     def _colleagues(self, services: ServiceContext) -> "Colleagues | nullcontext[None]":
