@@ -177,7 +177,7 @@ def label_mapping(written: str | None) -> Mapping[str, str]:
 
 def summary(report: "EvaluationReport") -> RenderableType:
     """Return the figures of all rows as a table, one line for each model, data set and axis."""
-    columns = ("model", "data", "axis", "metric", "rows", "value", "95 % interval")
+    columns = ("model", "data", "axis", "metric", "rows", "value", "low to high")
     rows = [
         (one.model, one.data, _words(one.axis), _words(one.metric), one.n, _shown(one.value), _interval(one))
         for one in report.rows

@@ -92,7 +92,8 @@ class ProgressBar:
         now = time.monotonic()
         if now - self._said >= SECONDS_BETWEEN_LINES:
             self._said = now
-            print(f"{self._what}: {self._summary(now)} {note}".rstrip(), file=sys.stderr, flush=True)
+            about = f"; {note}" if note else ""
+            print(f"{self._what}: {self._summary(now)}{about}", file=sys.stderr, flush=True)
 
     def finish(self) -> None:
         """End the stage."""
