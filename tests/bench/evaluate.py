@@ -205,12 +205,12 @@ def main() -> None:
         models = make_models(folder, given.models)
         setting = Setting(folder / "archives", folder / "cache")
         rows, ratio = compare(setting, models)
+        console().print(table(("model", "ours s", "bare s", "ratio", "ratio of CPU"), rows))
         own = own_peak_bytes() / (1 << 20)
         cached, here = cached_seconds(setting, models, folder / "home")
+        print(f"from the cache: {cached:.2f} s as a command, {here:.2f} s in a running process", flush=True)
         two = None if given.without_workers else compare_workers(setting.order(models), folder / "workers", print)
         few, many = (peak_of_child(replace(setting, place=folder / one), models[0]) for one in ("few", "many"))
-    console().print(table(("model", "ours s", "bare s", "ratio", "ratio of CPU"), rows))
-    print(f"from the cache: {cached:.2f} s as a command, {here:.2f} s in a running process")
     print(f"peak memory: {few:.0f} MiB for {given.rows:,} rows, {many:.0f} MiB for {given.rows * LARGER:,} rows")
     print(
         f"goals: {MOST_VS_BARE} x the bare passes, {MOST_CACHED} s from the cache, {LEAST_TWO_WORKERS} x with two "
