@@ -6,7 +6,9 @@ for some languages, by very common words.
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 
 from templates.spec import TaskSpec
 
@@ -88,10 +90,15 @@ def is_language(text: str, languages: tuple[str, ...]) -> bool:
 def _is_script(words: list[str], codes: set[str]) -> bool:
     if not codes <= SCRIPTS.keys():
         return True
-    letters = "".join(words)
+    letters = Counter("".join(words))
     wanted = {script for code in codes for script in SCRIPTS[code]}
-    fitting = sum(unicodedata.name(letter, "").partition(" ")[0] in wanted for letter in letters)
-    return fitting >= MIN_SCRIPT_SHARE * len(letters)
+    fitting = sum(count for letter, count in letters.items() if _script(letter) in wanted)
+    return fitting >= MIN_SCRIPT_SHARE * letters.total()
+
+
+@lru_cache(4_096)
+def _script(letter: str) -> str:
+    return unicodedata.name(letter, "").partition(" ")[0]
 
 
 def _is_foreign(words: list[str], codes: set[str]) -> bool:

@@ -10,6 +10,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -41,6 +42,7 @@ TYPES = {
     ".wasm": "application/wasm",
     ".ttf": "font/ttf",
 }
+_ENDINGS = tuple(TYPES)
 # The editor sets styles on elements and creates workers from blobs; scripts come from here only.
 CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data: blob:; "
@@ -171,15 +173,18 @@ def own_addresses() -> Callable[[str], str]:
 
 def pages_version() -> str:
     """Return a hash of all files of our pages."""
-    files = sorted(file for file in (*PAGES.iterdir(), SHARED_PAGES / SHARED_SCRIPT) if file.suffix in TYPES)
-    return _fingerprint(tuple((file, file.stat().st_mtime_ns) for file in files))
+    # Each page asks for it, and os.scandir takes a third of the time of pathlib.
+    with os.scandir(PAGES) as entries:
+        files = [(one.path, one.stat().st_mtime_ns) for one in entries if one.name.endswith(_ENDINGS)]
+    shared = SHARED_PAGES / SHARED_SCRIPT
+    return _fingerprint((*sorted(files), (str(shared), shared.stat().st_mtime_ns)))
 
 
 @lru_cache(maxsize=4)
-def _fingerprint(files: tuple[tuple[Path, int], ...]) -> str:
+def _fingerprint(files: tuple[tuple[str, int], ...]) -> str:
     digest = hashlib.sha256()
     for file, _ in files:
-        digest.update(file.read_bytes())
+        digest.update(Path(file).read_bytes())
     return digest.hexdigest()[:16]
 
 

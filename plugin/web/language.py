@@ -1,6 +1,6 @@
 """The language of a request: what the address names, what the worker chose, or what the task and the browser speak."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from urllib.parse import urlencode
 
 from flask import Flask, g, request
@@ -22,11 +22,14 @@ PARAMETER = "lang"
 def add_languages(app: Flask) -> None:
     """Let the app's templates show their texts in the language of the request."""
     add_translation(app.jinja_env, current_translator)
-    app.jinja_env.globals["languages"] = lambda: language_links(_address, current_translator())
+    app.jinja_env.globals["languages"] = lambda: language_links(_addresses(), current_translator())
 
 
-def _address(language: str) -> str:
-    return f"{request.path}?{urlencode({**request.args, PARAMETER: language})}"
+def _addresses() -> Callable[[str], str]:
+    """Return what gives the address of this page in a language."""
+    others = urlencode([(name, value) for name, value in request.args.items() if name != PARAMETER])
+    page = f"{request.path}?{others}&{PARAMETER}=" if others else f"{request.path}?{PARAMETER}="
+    return lambda language: page + language
 
 
 def current_translator() -> Translator:

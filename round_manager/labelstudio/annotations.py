@@ -193,10 +193,19 @@ def _by_utf16(passage: str, start: int, end: int) -> tuple[int, int]:
 def _storable(text: Any, name: str) -> str:
     if not isinstance(text, str):
         raise UnreadableAnnotation(gettext("%(field)s is not a text", field=FieldName(name)))
-    if "\x00" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+    if "\x00" in text or not _is_encodable(text):
         problem = gettext("%(field)s contains an invalid character that cannot be stored", field=FieldName(name))
         raise UnreadableAnnotation(problem)
     return text
+
+
+def _is_encodable(text: str) -> bool:
+    """Return whether a text has no half of a character (a lone surrogate)."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _user(value: Any) -> int | None:

@@ -30,6 +30,8 @@ SHINGLE = 7
 ROWS = 4
 # The number of keys of each text in the index of known texts.
 BANDS = 8
+# Up to this many bytes of texts, all keys are computed at once.
+MOST_AT_ONCE = 4_096
 # What a text that belongs to no context has instead of one.
 NO_CONTEXT = ""
 # Invisible, although Unicode counts them as letters, marks or symbols.
@@ -121,23 +123,28 @@ def band_keys(normal: "pa.Array", contexts: "NDArray[np.uint64]", bands: int) ->
     # Every second segment has the shingles that begin in one text and end in the next; it is skipped below.
     borders = np.column_stack([ends[:-1], ends[1:] - SHINGLE + 1]).ravel()[:-1]
     found = []
-    for band in range(bands):
-        key = contexts + np.uint64(band)
+    # One text is measured faster if all rows are computed at once; for many texts, that would take much memory.
+    at_once = bands if count <= MOST_AT_ONCE else 1
+    for first in range(0, bands, at_once):
+        some = range(first, min(first + at_once, bands))
+        mixed = runs * _multipliers(some.start * ROWS, some.stop * ROWS)
+        mixed ^= mixed >> np.uint32(15)
+        lowest = np.minimum.reduceat(mixed, borders, axis=1)[:, ::2].reshape(len(some), ROWS, -1)
+        keys = contexts + np.arange(some.start, some.stop, dtype=np.uint64)[:, np.newaxis]
         for row in range(ROWS):
-            mixed = runs * _multiplier(band * ROWS + row)
-            mixed ^= mixed >> np.uint32(15)
-            lowest = np.minimum.reduceat(mixed, borders)[::2]
-            key = (key ^ lowest) * np.uint64(0x9E3779B97F4A7C15)
-            key ^= key >> np.uint64(29)
-        found.append(key)
+            keys = (keys ^ lowest[:, row]) * np.uint64(0x9E3779B97F4A7C15)
+            keys ^= keys >> np.uint64(29)
+        found += list(keys)
     return found
 
 
 @lru_cache
-def _multiplier(row: int) -> "np.uint32":
+def _multipliers(first: int, last: int) -> "NDArray[np.uint32]":
+    """Return the multipliers of some rows, one below the other."""
     import numpy as np
 
-    return np.uint32(int.from_bytes(hashlib.sha256(f"row {row}".encode()).digest()[:4]) | 1)
+    digests = [hashlib.sha256(f"row {row}".encode()).digest() for row in range(first, last)]
+    return np.array([[int.from_bytes(one[:4]) | 1] for one in digests], np.uint32)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from round_manager.examples.submissions import (
     submission_problem,
 )
 from round_manager.models import Attempt, Context, Duplicate, Example, LeaseEnd, Source, WorkItem, WorkSession
+from round_manager.models.rows import insert_row
 from round_manager.novelty.decisions import Repetition, find_repetition
 from round_manager.tasks.contexts import pack_context
 from round_manager.work import errors
@@ -51,11 +52,9 @@ def assign_contexts(session: Session, context: SessionContext, *, is_new: bool, 
     if not found and not there:
         text = gettext("you have written on everything that there is in this task; return the HIT, please")
         raise NothingToDo(text, hint=errors.RETURN_HIT)
-    session.add_all(
-        WorkItem(session_id=work.id, worker_id=work.worker_id, item=item, context_id=context_id, label=label)
-        for item, (context_id, label) in zip(lacking, found, strict=False)
-    )
-    session.flush()
+    for item, (context_id, label) in zip(lacking, found, strict=False):
+        row = WorkItem(session_id=work.id, worker_id=work.worker_id, item=item, context_id=context_id, label=label)
+        insert_row(session, row)
 
 
 def skip(

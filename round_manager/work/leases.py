@@ -40,6 +40,7 @@ from round_manager.models import (
     WorkSession,
     spec_of,
 )
+from round_manager.models.rows import insert_row
 from round_manager.models.table import table_of
 from round_manager.work.context_strategies import (
     ExcludedContexts,
@@ -79,16 +80,14 @@ def lease_contexts(
     found = choose_contexts(session, round, strategy, seed, most, excluded=excluded, now=now)
     found = found or _take_over(session, work, round, spec, most, now)
     for context_id in found:
-        session.add(
-            Lease(
-                context_id=context_id,
-                worker_id=work.worker_id,
-                session_id=work.id,
-                leased_at=now,
-                expires_at=work.expires_at,
-            )
+        lease = Lease(
+            context_id=context_id,
+            worker_id=work.worker_id,
+            session_id=work.id,
+            leased_at=now,
+            expires_at=work.expires_at,
         )
-    session.flush()
+        insert_row(session, lease)
     return found
 
 
