@@ -1,6 +1,6 @@
 """The language of a request: what the address names, what the worker chose, or what the task and the browser speak."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from flask import Flask, g, request
@@ -22,14 +22,18 @@ PARAMETER = "lang"
 def add_languages(app: Flask) -> None:
     """Let the app's templates show their texts in the language of the request."""
     add_translation(app.jinja_env, current_translator)
-    app.jinja_env.globals["languages"] = lambda: language_links(_addresses(), current_translator())
+    app.jinja_env.globals["languages"] = lambda: language_choices(language_address())
 
 
-def _addresses() -> Callable[[str], str]:
-    """Return what gives the address of this page in a language."""
+def language_address() -> str:
+    """Return the address of this page in another language, up to the language's code."""
     others = urlencode([(name, value) for name, value in request.args.items() if name != PARAMETER])
-    page = f"{request.path}?{others}&{PARAMETER}=" if others else f"{request.path}?{PARAMETER}="
-    return lambda language: page + language
+    return f"{request.path}?{others}&{PARAMETER}=" if others else f"{request.path}?{PARAMETER}="
+
+
+def language_choices(address: str) -> list[dict[str, object]]:
+    """Return the languages that a visitor can choose; their codes complete the address."""
+    return language_links(lambda language: address + language, current_translator())
 
 
 def current_translator() -> Translator:

@@ -9,9 +9,10 @@ import json
 import secrets
 
 from flask import Response, render_template, request
+from markupsafe import escape
 
 from plugin.labelstudio.editor import own_addresses, pages_version
-from plugin.web.language import current_translator
+from plugin.web.language import current_translator, language_address, language_choices
 from templates.payloads import Json
 
 # There are few kinds of HITs, languages and errors.
@@ -26,13 +27,13 @@ class PageRenderer:
     def __init__(self) -> None:
         self._kept: dict[tuple[str, str, str], str] = {}
         # Nobody can guess them, so no text of a pack contains them.
-        self._setup_mark, self._links_mark = secrets.token_hex(16), secrets.token_hex(16)
+        self._setup_mark, self._address_mark = secrets.token_hex(16), secrets.token_hex(16)
 
     def response(self, setup: Json) -> Response:
         """Return the page with this setup, in the language of the request."""
         translated = current_translator().data(setup)
-        links = render_template("languages.html")
-        page = self._page(translated).replace(self._links_mark, links).replace(self._setup_mark, _in_script(translated))
+        page = self._page(translated).replace(self._address_mark, escape(language_address()))
+        page = page.replace(self._setup_mark, _in_script(translated))
         body = page.encode()
         response = Response(body, content_type="text/html; charset=utf-8")
         response.headers["Vary"] = "Accept-Encoding"
@@ -42,14 +43,19 @@ class PageRenderer:
         return response
 
     def _page(self, setup: Json) -> str:
-        """Return the page with marks in the places of its setup and its links."""
+        """Return the page with marks in the places of its setup and its address."""
         shared = {name: value for name, value in setup.items() if name not in OF_VISIT}
         shared["task"] = {name: value for name, value in setup["task"].items() if name not in OF_TASK_VISIT}
         key = current_translator().language, pages_version(), json.dumps(shared)
         page = self._kept.get(key)
         if page is None:
-            marks = {"setup_json": self._setup_mark, "language_links": self._links_mark}
-            page = render_template("work.html", setup=shared, file=own_addresses(), **marks)
+            page = render_template(
+                "work.html",
+                setup=shared,
+                setup_json=self._setup_mark,
+                languages=lambda: language_choices(self._address_mark),
+                file=own_addresses(),
+            )
             if len(self._kept) >= MOST_KEPT:
                 self._kept = {}
             self._kept[key] = page
