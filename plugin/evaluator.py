@@ -47,6 +47,9 @@ def evaluate(
 def _texts(name: str, given: Any) -> tuple[str, ...]:
     if given is None:
         return ()
+    if isinstance(given, str) and not Path(given).exists():
+        # As on the command line; the name of a file can have commas.
+        given = [part.strip() for part in given.split(",") if part.strip()]
     found = (given,) if isinstance(given, str | Path) else tuple(given)
     if not all(isinstance(one, str | Path) for one in found):
         raise InvalidArgument(f"`{name}` must be a name or a list of names")

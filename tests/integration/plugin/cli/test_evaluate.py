@@ -207,6 +207,8 @@ def test_a_researcher_evaluates_and_compares_in_pandas(place: Path, model: Path,
     assert frame.attrs["notes"] == ["right, round 1: the predictions have no confidence"]
     best = [one for one in frame.to_dict("records") if one["model"] == "right"]
     assert accuracy(best, "round 1")["value"] == 100
+    again = client.evaluate([model], TASK, path=place, on="round 1,round 2", axes="performance, calibration")
+    assert set(again["data"]) == {"round 1", "round 2", "all"}
     (pair,) = client.compare(frame).to_dict("records")
     assert {pair["first"], pair["second"]} == {"tiny", "right"}
     assert pair["n"] == len(rows)
