@@ -381,8 +381,9 @@ def evaluations(task: str, *, path: str | Path) -> pd.DataFrame:
 def compare(data: pd.DataFrame, *, path: str | Path | None = None) -> pd.DataFrame:
     """Compare every two models of a frame of `evaluate` or `evaluations` on each data set, row by row.
 
-    One row per pair: the difference of the mean scores, which go from 0 to 1, with its 95 % interval, the test, its p-value, and the p-value
-    after Holm's correction for all pairs and data sets. `path` is the folder of archives, if it has moved.
+    One row per pair: the difference of the mean scores, which go from 0 to 1, with its 95 % interval, the test, its
+    p-value, and the p-value after Holm's correction for all pairs and data sets. `path` is the folder of archives, if
+    it has moved.
     """
     from outfox.evaluator import compare_frame
 
