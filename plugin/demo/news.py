@@ -4,14 +4,16 @@ The texts name no sentence: what people typed stays out of terminals and logs.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from common.text import count, dollars
 from plugin.demo.progress import ExampleState, RoundState
 from round_manager.models import EntryState, ExampleStatus, RoundStatus
 
 Report = Callable[[str], None]
+ExamplesOf = Callable[[int], Iterable[ExampleState]]
 # After this time, the news says what an ended round waits for.
 SECONDS_TO_END = 20.0
 MOST_REASONS = 2
@@ -40,13 +42,20 @@ class News:
         self._known: RoundState | None = None
         self._ended_at: float | None = None
 
-    def update(self, state: RoundState) -> None:
-        """Report what is new since the last state; nothing the first time."""
-        known, self._known = self._known, state
-        if known is None:
-            return
-        for text in self._changes(known, state):
-            self._report(f"{time.strftime('%H:%M:%S')}  {text}")
+    def update(self, state: RoundState, examples_of: ExamplesOf = lambda _round: ()) -> None:
+        """Report what is new since the last state; nothing the first time.
+
+        If another round is open since then, `examples_of` returns how the examples of the earlier one ended.
+        """
+        known = self._known or state
+        steps = [known, state]
+        if known.number != state.number:
+            ended = tuple(examples_of(known.number))
+            steps.insert(1, replace(known, status=RoundStatus.CLOSED, frozen=True, examples=ended))
+        self._known = state
+        for before, after in pairwise(steps):
+            for text in self._changes(before, after):
+                self._report(f"{time.strftime('%H:%M:%S')}  {text}")
 
     def _changes(self, known: RoundState, state: RoundState) -> Iterator[str]:
         if known.number != state.number:

@@ -3,7 +3,6 @@
 import threading
 import time
 from contextlib import nullcontext
-from dataclasses import replace
 
 from common.errors import CodedError
 from plugin.demo.colleagues import Colleagues, Place, meaning_in
@@ -13,7 +12,6 @@ from plugin.demo.progress import RoundState, examples_of, round_state
 from plugin.demo.servers import Watch
 from plugin.demo.simulation import open_record
 from plugin.demo.welcome import Ready, outfox_command
-from round_manager.models import RoundStatus
 from round_manager.services.context import ServiceContext
 
 POLL_SECONDS = 0.5
@@ -35,7 +33,6 @@ class Visit:
             has_colleagues=minutes is not None,
         )
         self._news = News(report, pointers)
-        self._known: RoundState | None = None
 
     def begin(self) -> None:
         """Take note of what is known already: from now on, everything that happens is reported."""
@@ -54,21 +51,12 @@ class Visit:
             self._report("stopping …")
 
     def _look(self, services: ServiceContext) -> None:
-        """Report what is new, at the end of a round also what happened in it since the last look."""
-        known, ended = self._known, None
         try:
-            state = round_state(services, TASK)
-            if known is not None and known.number != state.number:
-                examples = tuple(examples_of(services, TASK, known.number))
-                ended = replace(known, status=RoundStatus.CLOSED, frozen=True, examples=examples)
+            self._news.update(round_state(services, TASK), lambda number: examples_of(services, TASK, number))
         except CodedError as error:
+            # If the database is busy, the next look finds more.
             if not error.retry:
                 raise
-            return  # The database is busy.
-        for one in (ended, state):
-            if one is not None:
-                self._news.update(one)
-        self._known = state
 
     def _colleagues(self, services: ServiceContext) -> "Colleagues | nullcontext[None]":
         if self._minutes is None:

@@ -91,6 +91,20 @@ def test_a_round_is_followed_to_the_next_one(news: News, told: list[str]) -> Non
     assert POINTERS.label_studio in told[3]
 
 
+def test_what_happened_at_the_end_of_a_round_is_reported_with_the_next_one(news: News, told: list[str]) -> None:
+    news.update(holding(MINE))
+    paid = replace(MINE, status=ExampleStatus.VERIFIED, votes=2, simulated_votes=2, bonus=EntryState.CONFIRMED)
+    news.update(replace(OPEN, number=2, versions=("m2",)), lambda number: [paid] if number == 1 else [])
+    assert [
+        part for part in ("validated by", "was paid", "round metrics", "Round 2 is open") if part in " ".join(told)
+    ] == [
+        "validated by",
+        "was paid",
+        "round metrics",
+        "Round 2 is open",
+    ]
+
+
 def test_a_round_that_does_not_end_says_what_it_waits_for(told: list[str]) -> None:
     now = [0.0]
     news = News(told.append, POINTERS, lambda: now[0])
