@@ -61,17 +61,33 @@ class Ran:
 Outfox = Callable[..., Ran]
 
 
+_in_memory = pytest.StashKey[Path]()
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_configure() -> None:
-    """Make temporary folders in memory if there is enough of it: tests commit often, and would wait for the disk."""
+def pytest_configure(config: pytest.Config) -> None:
+    """Keep temporary files in memory if there is enough of it: tests commit often, and would wait for the disk.
+
+    Parallel test processes inherit the folder.
+    """
     if "TMPDIR" in os.environ or not os.access(MEMORY, os.W_OK | os.X_OK):
         return
     disk = os.statvfs(MEMORY)
     memory = dict(line.split(":") for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines())
     free = min(disk.f_bavail * disk.f_frsize, int(memory["MemAvailable"].split()[0]) * 1024)
-    if free >= FREE_FOR_FILES and not disk.f_flag & os.ST_NOEXEC:
-        os.environ["TMPDIR"] = str(MEMORY)
-        tempfile.tempdir = None
+    if free < FREE_FOR_FILES or disk.f_flag & os.ST_NOEXEC:
+        return
+    folder = config.stash[_in_memory] = Path(tempfile.mkdtemp(prefix="outfox-", dir=MEMORY))
+    # PostgreSQL runs as another user, below this folder.
+    folder.chmod(0o711)
+    os.environ["TMPDIR"] = str(folder)
+    tempfile.tempdir = None
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove them all, also what servers left that tests killed."""
+    if _in_memory in config.stash:
+        shutil.rmtree(config.stash[_in_memory], ignore_errors=True)
 
 
 def pytest_collection() -> None:
