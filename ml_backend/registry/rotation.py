@@ -62,15 +62,18 @@ def rollback(
     return rotation.to(before.versions, before.repeats or before.generation)
 
 
-def wait_for_servers(registry: Registry, task: str, timeout: float) -> list[Heartbeat]:
+def wait_for_servers(registry: Registry, task: str, timeout: float, *, is_running: bool = False) -> list[Heartbeat]:
     """Return the processes that answer for a task.
 
-    If processes serve only other tasks, wait up to `timeout` seconds for one of them to start serving it.
+    If processes serve only other tasks, wait up to `timeout` seconds for one of them to start serving it. One without
+    any task has no heartbeat; `is_running` says that the caller knows of a process.
     """
     deadline = time.monotonic() + timeout
     while True:
         ready = [heartbeat for heartbeat in registry.heartbeats(task) if heartbeat.tasks[task].generation]
-        if ready or time.monotonic() > deadline or not any(map(registry.heartbeats, registry.tasks())):
+        if ready or time.monotonic() > deadline:
+            return ready
+        if not is_running and not any(map(registry.heartbeats, registry.tasks())):
             return ready
         time.sleep(registry.timing.wait)
 

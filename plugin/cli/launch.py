@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from common.errors import Hint
 from common.text import count
 from plugin.cli.crowd_context import announce
 from plugin.cli.labelstudio import connection_options, upload_steps
 from plugin.cli.output import data_command, show, table
 from plugin.cli.parameters import MODE, PACK, TIMEOUT, WHY, YES
 from plugin.cli.progress import ProgressBar
-from plugin.cli.round_opening import IN_HOUSE, SECONDS_TO_LOAD, confirm_opening
+from plugin.cli.round_opening import IN_HOUSE, confirm_opening
 from plugin.errors import PluginError
 from plugin.settings import DATABASE
 from plugin.wiring import Application
@@ -134,10 +133,10 @@ def _open(
 
     models = app.model_deployment(timeout=timeout, progress=progress)
     opened = open_round(services, app.actor, task, models=models, reason=why, in_house=in_house)
-    if not wait_for_servers(models.registry, task, min(timeout, SECONDS_TO_LOAD)):
-        text = f"round {opened.number} of {task} is open, but no process serves its model yet"
-        hint = Hint("start_ml_backend")
-        raise ServersMissing(f"{text}; once `outfox ml-backend` does, run the command again", hint=hint)
+    # The ML backend answered before the training. If this is its first task, it starts to serve it now.
+    if not wait_for_servers(models.registry, task, timeout, is_running=True):
+        text = f"round {opened.number} of {task} is open, but the ML backend does not serve its model yet"
+        raise ServersMissing(f"{text}; see its log, and run the command again")
     kind = "in-house" if opened.in_house else "for the crowd"
     return "round", f"{opened.number} {'was' if opened.already else 'is'} open {kind}: {', '.join(opened.versions)}"
 

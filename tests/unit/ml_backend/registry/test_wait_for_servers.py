@@ -40,6 +40,20 @@ def test_it_waits_until_a_process_starts_serving_the_new_task(models: Path, regi
         pool.stop()
 
 
+def test_it_waits_for_a_running_process_that_serves_no_task_yet(
+    models: Path, registry: QuickRegistry, start_pool: StartPool
+) -> None:
+    rotate(registry, TASK, [make_version(models)], load=load_fixed)
+    assert wait_for_servers(registry, TASK, LONG) == []
+    late = threading.Timer(0.1, start_pool, [load_fixed, TASK])
+    late.start()
+    try:
+        (server,) = wait_for_servers(registry, TASK, LONG, is_running=True)
+    finally:
+        late.join()
+    assert server.tasks[TASK].generation == 1
+
+
 def test_it_stops_waiting_for_processes_that_serve_other_tasks_only(
     models: Path, registry: QuickRegistry, start_pool: StartPool
 ) -> None:
