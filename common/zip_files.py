@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import IO, BinaryIO
+from typing import IO, BinaryIO, cast
 
 LINK, PATH, TWICE, TOO_LARGE, UNREADABLE = (
     "link_not_allowed", "path_not_allowed", "file_duplicate", "zip_too_large", "zip_unreadable",
@@ -14,6 +14,8 @@ LINK, PATH, TWICE, TOO_LARGE, UNREADABLE = (
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED = 0x1
 _PIECE = 1 << 20
+# What the directory of a zip may need for each entry: its header, name and extra fields.
+_DIRECTORY_BYTES = 1_024
 _UNREADABLE = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError)
 
 
@@ -62,11 +64,28 @@ class EntryReader:
             raise EntryRefused(self.name, UNREADABLE, "is not readable; the zip file is damaged") from error
 
 
+class _Bounded:
+    """A zip's file, of whose directory no more is read than entries are allowed: `zipfile` reads it as a whole."""
+
+    def __init__(self, file: BinaryIO, name: str, limits: ZipLimits) -> None:
+        self._file, self._name, self._limits = file, name, limits
+        self.is_opening = True
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+
+    def read(self, size: int = -1) -> bytes:
+        if self.is_opening and size > self._limits.entries * _DIRECTORY_BYTES:
+            text = f"has too many entries; at most {self._limits.entries:,} are allowed"
+            raise EntryRefused(self._name, TOO_LARGE, text)
+        return self._file.read(size)
+
+
 def read_zip(file: BinaryIO, name: str, limits: ZipLimits) -> Iterator[tuple[zipfile.ZipInfo, EntryReader]]:
     """Yield every file of a zip that is not hidden, with what reads it; raise EntryRefused if one is not plain."""
     total = [0]
     try:
-        with zipfile.ZipFile(file) as packed:
+        bounded = _Bounded(file, name, limits)
+        with zipfile.ZipFile(cast("IO[bytes]", bounded)) as packed:
+            bounded.is_opening = False
             entries = packed.infolist()
             if len(entries) > limits.entries:
                 text = f"has {len(entries):,} entries; at most {limits.entries:,} are allowed"

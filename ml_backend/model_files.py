@@ -148,11 +148,15 @@ def _weight_files(directory: Path) -> Iterator[Path]:
     elif index.is_file():
         parts = read_json_object(index).get("weight_map")
         names = list(parts.values()) if isinstance(parts, dict) else []
-        if not names or not all(isinstance(name, str) and Path(name).name == name for name in names):
+        if not names or not all(isinstance(name, str) and _is_file_name(name) for name in names):
             raise ModelFileCorrupt(f"{index} does not name weight files of this folder; restore the file")
         yield from (directory / name for name in sorted(set(names)))
     else:
         raise ModelFileCorrupt(f"{directory} has no model.safetensors; save the model with safe_serialization")
+
+
+def _is_file_name(name: str) -> bool:
+    return Path(name).name == name and name.isprintable()
 
 
 def _check_safetensors(path: Path) -> None:

@@ -2,7 +2,8 @@
 
 They come from the stored evaluations of a task. Files that were evaluated ad hoc belong to no leaderboard. A hidden
 data set is measured like any other, but only figures of `LEAST_HIDDEN_ROWS` rows or more are kept, so that no figure
-reveals the label of a row: not directly, and not as the difference between a data set and its slices.
+reveals the label of a row: not directly, and not as the difference between a data set and its slices. Its slices are by
+one column only, because groups of two columns can differ by a single row.
 """
 
 import math
@@ -182,7 +183,7 @@ def _large_enough(figures: Sequence[Figure], headline: str, columns: Sequence[st
     # Another metric can leave some rows out, which would then be a group.
     whole = [one for one in figures if not one.slice and (one.metric == headline or one.n == rows)]
     yield from (one for one in whole if one.n >= LEAST_HIDDEN_ROWS)
-    for column in (LABEL, *columns):
+    for column in columns[:1] or (LABEL,):
         group = [one for one in figures if one.slice.startswith(f"{column}: ") and one.metric == headline]
         kept = sorted((one for one in group if one.n >= LEAST_HIDDEN_ROWS), key=lambda one: one.n)
         # What the kept slices leave of the whole is a group as well.

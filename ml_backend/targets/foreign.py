@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from common.text import printable
 from ml_backend.encoding import FILE as TOKENIZER
 from ml_backend.encoding import Kind, Network, TextEncoder
 from ml_backend.errors import ModelFileCorrupt, ModelMismatch, ModelNotFound
@@ -24,6 +25,8 @@ CONFIG, TOKENIZER_CONFIG = "config.json", "tokenizer_config.json"
 # Longer texts are truncated where neither the tokenizer nor the network names a limit.
 MAX_LENGTH = 512
 DOC_STRIDE = 128
+# Of a classifier; settings that announce more are refused.
+MOST_LABELS = 1_000
 # What determines the answers of a model, besides its weights.
 _DECISIVE = (".json", ".txt", ".model", ".safetensors", ".onnx")
 _NOT_DECISIVE = ("README.txt", "generation_config.json", "trainer_state.json", "all_results.json", "eval_results.json")
@@ -129,9 +132,12 @@ def _pad_id(directory: Path) -> int:
 def _output_names(directory: Path) -> tuple[str, ...]:
     config = read_json_object(directory / CONFIG)
     named = config.get("id2label")
-    if isinstance(named, dict) and named and all(str(place) in named for place in range(len(named))):
-        return tuple(str(named[str(place)]) for place in range(len(named)))
     count = config.get("num_labels", config.get("_num_labels", 2))
+    # The file is a stranger's: nothing is built that it only announces.
+    if max(len(named) if isinstance(named, dict) else 0, count if isinstance(count, int) else 0) > MOST_LABELS:
+        raise ModelFileCorrupt(f"{CONFIG} has over {MOST_LABELS:,} labels; use a model with those of the task")
+    if isinstance(named, dict) and named and all(str(place) in named for place in range(len(named))):
+        return tuple(printable(str(named[str(place)])) for place in range(len(named)))
     return tuple(f"LABEL_{place}" for place in range(count if isinstance(count, int) else 2))
 
 

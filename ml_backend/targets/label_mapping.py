@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from common.errors import Hint
 from ml_backend.errors import LabelMappingUnconfirmed, LabelMappingUnknown, ModelMismatch
 
+# In a message.
+MOST_LISTED = 20
 # Names without meaning, such as LABEL_0, 0 or class-2.
 _NUMBERED = re.compile(r"(?:label|class)?[\W_]*(\d+)", re.IGNORECASE)
 # Words that models use for the same label. A match by synonym has to be confirmed.
@@ -102,4 +104,5 @@ def _plain(name: str) -> str:
 
 
 def _listed(labels: Sequence[str]) -> str:
-    return ", ".join(label[:60] for label in labels)
+    listed = ", ".join(label[:60] for label in labels[:MOST_LISTED])
+    return f"{listed}, …" if len(labels) > MOST_LISTED else listed

@@ -28,6 +28,7 @@ MODEL, PREDICTIONS = "model", "predictions"
 KINDS = {"zip": MODEL, "csv": PREDICTIONS, "parquet": PREDICTIONS}
 MODEL_HINT = Hint("describe_submissions")
 MOST_ENTRIES = 1_000
+MOST_FOLDERS = 10
 # They are read as a whole; tokenizers are not.
 SETTINGS_FILES = ("config.json", "tokenizer_config.json", "model.safetensors.index.json")
 MOST_SETTINGS_BYTES = 4_000_000
@@ -123,9 +124,12 @@ def unpack_model(
         text = f"{_name(error.name)} {error.text}"
         raise SubmissionInvalid(f"{text}; send a zip of the model's folder", hint=MODEL_HINT) from error
     _flatten(folder)
-    if not keep_card:
-        (folder / CARD).unlink(missing_ok=True)
-    check_model(folder, spec, labels)
+    try:
+        if not keep_card:
+            (folder / CARD).unlink(missing_ok=True)
+        check_model(folder, spec, labels)
+    except IsADirectoryError as error:
+        raise SubmissionInvalid("a folder has the name of one of the model's files", hint=MODEL_HINT) from error
     received.file.unlink()
     return replace(received, size=sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()))
 
@@ -170,6 +174,8 @@ def _unpack(entries: Iterator[tuple[object, EntryReader]], folder: Path) -> None
     for _, reader in entries:
         check_path(reader.name, known)
         known.append(reader.name)
+        if len(PurePosixPath(reader.name).parts) > MOST_FOLDERS:
+            raise EntryRefused(reader.name, "path_not_allowed", f"is in more than {MOST_FOLDERS - 1} folders")
         path = folder / PurePosixPath(reader.name)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

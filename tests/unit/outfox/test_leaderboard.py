@@ -80,6 +80,8 @@ def test_a_name_has_no_characters_that_change_the_direction_of_text_or_the_line(
         ({"kind: a": 200, "kind: b": 160, "kind: c": 40}, {"kind: a"}),
         ({"kind: a": 200, "kind: b": 140, "kind: c": 30, "kind: d": 30}, {"kind: a", "kind: b"}),
         ({"kind: one": 1}, set()),
+        # Of two columns, whose groups can differ by a few rows.
+        ({"kind: a": 200, "kind: b": 200, "part: a1": 100, "part: a2": 99, "part: b": 200}, {"kind: a", "kind: b"}),
     ],
 )
 def test_figures_of_hidden_data_reveal_no_small_group(tmp_path: Path, slices: dict[str, int], shown: set[str]) -> None:

@@ -16,11 +16,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
+from safetensors.numpy import save
 from sqlalchemy import select
 
 import outfox
@@ -211,6 +213,29 @@ def entry(name: str, content: bytes = b"{}", mode: int = stat.S_IFREG | 0o644) -
     return made.getvalue()
 
 
+def model_with(changes: dict[str, bytes], *, weights: str = "model.safetensors") -> bytes:
+    """A zip with the files of a tiny model, some of them changed."""
+    files = {"config.json": b"{}", "tokenizer.json": b"{}", weights: save({"weight": np.zeros(1, np.float32)})}
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as packed:
+        for name, content in (files | changes).items():
+            packed.writestr(name, content)
+    return made.getvalue()
+
+
+def directory_of(entries: int) -> bytes:
+    """A zip whose directory has very many entries."""
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w") as packed:
+        for number in range(entries):
+            packed.writestr(f"{number}{'x' * 200}", b"")
+    return made.getvalue()
+
+
+INDEX = b'{"weight_map": {"weight": "\\ud800"}}'
+SURROGATE = b'{"id2label": {"0": "\\ud800", "1": "b"}}'
+
+
 @pytest.mark.parametrize(
     ("body", "expected"),
     [
@@ -228,10 +253,18 @@ def entry(name: str, content: bytes = b"{}", mode: int = stat.S_IFREG | 0o644) -
         (entry("a.json")[:-30], (400, "submission_invalid")),
         (b"", (400, "submission_invalid")),
         (b"x" * 25_000_000, (413, "submission_too_large")),
+        (model_with({"config.json": b'{"num_labels": 1000000000}'}), (422, "model_file_corrupt")),
+        (model_with({"config.json": SURROGATE}), (422, "model_mismatch")),
+        (model_with({"model.safetensors.index.json": INDEX}, weights="other.txt"), (422, "model_file_corrupt")),
+        (model_with({"README.md/x.txt": b""}), (400, "submission_invalid")),
+        (model_with({"x.safetensors/x.txt": b""}), (400, "submission_invalid")),
+        (model_with({f"{'a/' * 1_900}x.txt": b""}), (400, "submission_invalid")),
+        (directory_of(5_000), (413, "submission_too_large")),
     ],
     ids=[
         *("pickle", "program", "link", "traversal", "absolute", "version", "settings", "header", "bomb", "incomplete"),
         *("not a zip", "cut off", "empty", "large"),
+        *("labels", "surrogate", "index", "folder of the card", "folder of weights", "deep", "directory"),
     ],
 )
 def test_a_model_that_cannot_be_trusted_is_refused_and_nothing_is_kept(
