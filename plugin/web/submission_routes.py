@@ -7,7 +7,8 @@ DELETE /data/TASK/submissions/ID    cancel it, or remove it if it has ended
 """
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from flask import Blueprint, Response, jsonify, request
 from werkzeug.exceptions import HTTPException
@@ -62,9 +63,32 @@ MOST_AT_ONCE = 2
 MOST_BYTES = 1 << 50
 
 
+class Receiving:
+    """The submissions that are being received in this process: one of each token, and a few in all."""
+
+    def __init__(self) -> None:
+        self._tokens: set[int] = set()
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def slot(self, token: int) -> Iterator[None]:
+        """Take a slot for a token's submission, by the token's id; raise DataBusy if there is none."""
+        with self._lock:
+            if token in self._tokens:
+                raise DataBusy("another submission with your token is being received; wait until it has arrived")
+            if len(self._tokens) >= MOST_AT_ONCE:
+                raise DataBusy("too many models are being received at the same time; try again in a moment")
+            self._tokens.add(token)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._tokens.remove(token)
+
+
 def submission_routes(lazy_store: LazyStore, clock: Clock, files: SubmittedFiles, place: str) -> Blueprint:
     """Return the routes; `place` is where the archives and evaluations are."""
-    blueprint, slots = Blueprint("submissions", __name__), threading.BoundedSemaphore(MOST_AT_ONCE)
+    blueprint, receiving = Blueprint("submissions", __name__), Receiving()
 
     def context() -> ServiceContext:
         return ServiceContext(lazy_store.open(), clock)
@@ -75,14 +99,10 @@ def submission_routes(lazy_store: LazyStore, clock: Clock, files: SubmittedFiles
     def submit(task: str) -> Response:
         found = token(task)
         order = _order()
-        if not slots.acquire(blocking=False):
-            raise DataBusy("too many models are being received at the same time; try again in a moment")
-        # Not that of other requests: the owner's limit is checked while the body arrives.
-        request.max_content_length = MOST_BYTES
-        try:
+        with receiving.slot(found.row.id):
+            # Not that of other requests: the owner's limit is checked while the body arrives.
+            request.max_content_length = MOST_BYTES
             made = submissions.submit(context(), files, found, order, _read, request.content_length)
-        finally:
-            slots.release()
         response = jsonify(made.as_data())
         response.status_code = 201 if made.is_new else 200
         response.headers["Location"] = f"/data/{task}/submissions/{made.row.key}"

@@ -28,6 +28,8 @@ from sqlalchemy import select
 import outfox
 from ml_backend.errors import SandboxUnavailable
 from ml_backend.sandbox.process import check_sandbox
+from plugin.web.data_files import DataBusy
+from plugin.web.submission_routes import Receiving
 from round_manager.errors import SubmissionsBusy
 from round_manager.models import AuditEntry, ModelSubmission, SubmissionState
 from round_manager.services import submission_runs
@@ -360,6 +362,19 @@ def test_each_token_has_its_limits(site: Submitting) -> None:
     assert failure(submit(3)) == (429, "submission_quota_exceeded")
     site.allow(file_bytes=200, queued=9)
     assert failure(submit(4)) == (413, "submission_too_large")
+
+
+def test_a_token_whose_submission_arrives_slowly_takes_one_place_only() -> None:
+    receiving = Receiving()
+    with receiving.slot(1):
+        with pytest.raises(DataBusy), receiving.slot(1):
+            pass
+        with receiving.slot(2), pytest.raises(DataBusy), receiving.slot(3):
+            pass
+        with receiving.slot(3):
+            pass
+    with receiving.slot(1):
+        pass
 
 
 def test_a_submission_is_cancelled_and_removed(site: Submitting) -> None:
